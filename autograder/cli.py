@@ -1,0 +1,242 @@
+"""The command `ol`: what can be typed, and what is said when it can't be done.
+
+It knows options, exit codes and where output goes. What is graded, and how, it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from course.modules import MODULES, Module
+
+if TYPE_CHECKING:
+    from autograder.doctor import Finding
+    from autograder.grading import Report
+
+PASSED, NOT_PASSED, COULD_NOT = 0, 1, 2
+
+app = typer.Typer(
+    help="Work through the course: start a module, read its tests, check what you wrote.",
+    epilog="M is a module: " + ", ".join(f"{module.id} ({module.title})" for module in MODULES) + ".",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def console(error: bool = False) -> Console:
+    """Where to print: as wide as the terminal, or 120 columns where there is none."""
+    made = Console(stderr=error, highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made = Console(stderr=error, highlight=False, width=120, color_system=None)
+    return made
+
+
+def give_up(message: str) -> NoReturn:
+    """Say why nothing could be done, and leave with exit code 2."""
+    console(error=True).print(f"ol: {message}", markup=False)
+    raise typer.Exit(COULD_NOT)
+
+
+def as_module(wanted: str) -> Module:
+    """The module that is meant by an id or a name; gives up where there is none."""
+    folded = {name.lower(): module for module in MODULES for name in (module.id, module.name)}
+    if found := folded.get(wanted.lower()):
+        return found
+    listed = "\n".join(f"  {module.id:6} {module.title}" for module in MODULES)
+    give_up(f"there is no module {wanted}. There are:\n{listed}")
+
+
+def print_json(data: Any) -> None:
+    """Data for programs, on standard output."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+M = Annotated[str, typer.Argument(metavar="M", help="The module's id, such as L8.4.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+# ---------------------------------------------------------------- start, tests
+
+
+@app.command()
+def start(
+    module: M,
+    destination: Annotated[
+        Path, typer.Argument(metavar="DEST", help="A folder, or the file to write.", show_default="this folder")
+    ] = Path("."),
+) -> None:
+    """Begin a module: write its notebook, or a file of stubs. Work that is there already is kept as a backup."""
+    from autograder import starting
+
+    chosen = as_module(module)
+    try:
+        written = starting.start(chosen, destination)
+    except OSError as problem:
+        give_up(f"can't write {problem.filename or destination}: {problem.strerror}")
+    out = console()
+    for file in written:
+        if file.unchanged:
+            out.print(f"{file.path} is there already and stays as it is.", markup=False)
+            continue
+        if file.backup:
+            out.print(f"What was in {file.path} is now in {file.backup.name}.", markup=False)
+        out.print(f"{file.path} is written.", markup=False)
+    out.print(f"\nNext: ol tests {chosen.id}, then ol check {chosen.id} {written[0].path}", markup=False)
+
+
+@app.command()
+def tests(module: M, as_json: AsJson = False) -> None:
+    """List a module's named tests, what each checks and why, and the planted bugs."""
+    from autograder import report
+    from autograder.catalogue import catalogue
+    from autograder.planted import planted_bugs
+
+    chosen = as_module(module)
+    named, bugs = catalogue(chosen), planted_bugs(chosen)
+    if as_json:
+        print_json(report.catalogue_data(chosen, named, bugs))
+    else:
+        out = console()
+        out.print(report.catalogue_view(chosen, named, bugs, out.width))
+
+
+# ---------------------------------------------------------------- check
+
+
+@app.command()
+def check(
+    module: M,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="PATH", help="A notebook or a Python file. Without it, the one in this folder."),
+    ] = None,
+    reference: Annotated[bool, typer.Option("--reference", help="Check the reference solution.")] = False,
+    ref_deps: Annotated[
+        bool, typer.Option("--ref-deps", help="Stand it on the course's flat models of the modules underneath.")
+    ] = False,
+    as_json: AsJson = False,
+    timeout: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds that one test may take.")] = 10.0,
+) -> None:
+    """Check your work: the named tests, and your own tests against planted bugs.
+
+    The exit code is the verdict: 0 passed, 1 not passed, 2 could not be graded.
+    """
+    from autograder.grading import grade
+    from autograder.report import as_data, shown
+    from autograder.watching import Limits
+
+    chosen = as_module(module)
+    target = _target(chosen, path, reference)
+    with progress(f"{chosen.id} {target.name}", quiet=as_json) as tell:
+        report = grade(target, chosen, Limits(test_s=timeout), ref_deps, tell)
+    if as_json:
+        print_json(as_data(report))
+    else:
+        console().print(shown(report), crop=False)
+    raise typer.Exit(exit_code(report))
+
+
+def exit_code(report: Report) -> int:
+    """0 passed, 1 not passed, 2 where the verdict is not known."""
+    if report.passed:
+        return PASSED
+    return COULD_NOT if report.undecided else NOT_PASSED
+
+
+def _target(module: Module, path: Path | None, reference: bool) -> Path:
+    """The file to check; gives up where there is none."""
+    from autograder.implementations import SOLUTIONS
+
+    solution = SOLUTIONS / f"{module.name}.py"
+    if reference:
+        if not solution.exists():
+            give_up("the reference solutions are not in this edition: they stay with the instructor.")
+        return solution
+    if path is not None:
+        if not path.is_file():
+            give_up(f"{path} is {'a folder' if path.is_dir() else 'not there'}: name a notebook or a Python file.")
+        return path
+    here = [Path(f"{module.name}{suffix}") for suffix in (".ipynb", ".py")]
+    found = next((file for file in [*here, solution] if file.is_file()), None)
+    if found is None:
+        give_up(
+            f"there is no {' or '.join(map(str, here))} in this folder. Name a file, or begin: ol start {module.id}"
+        )
+    return found
+
+
+@contextmanager
+def progress(what: str, quiet: bool = False, out: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on the terminal while something runs; nothing where output is piped.
+
+    Args:
+        what: how its text begins.
+        quiet: no bar at all.
+        out: the console to share with what is printed meanwhile; standard error by default.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    out = out or console(error=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=out, transient=True, disable=quiet or not out.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda step, done, of: bar.update(task, description=f"{what}: {step}", completed=done, total=of)
+
+
+# ---------------------------------------------------------------- doctor, demo
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Say what is installed, what is missing and what to do, and whether the references pass here."""
+    from autograder import doctor as look
+
+    out, found = console(), []
+    with progress("looking", as_json, out) as tell:
+        for finding in look.findings(tell):
+            found.append(finding)
+            if not as_json:
+                _print_finding(out, finding)
+    if as_json:
+        print_json([{**vars(finding), "state": finding.state.value} for finding in found])
+    raise typer.Exit(NOT_PASSED if any(finding.state is look.State.BAD for finding in found) else PASSED)
+
+
+def _print_finding(out: Console, finding: Finding) -> None:
+    from rich.text import Text
+
+    sign, colour = {"ok": ("✓", "green"), "without": ("!", "yellow"), "missing": ("✗", "red")}[finding.state]
+    out.print(Text.assemble((sign, colour), f" {finding.what:16} ", finding.detail))
+    if finding.advice:
+        out.print(Text(f"  {'':16} {finding.advice}", "dim"))
+
+
+@app.command()
+def demo() -> None:
+    """Grade three sample notebooks, one right, one with a pitfall, one that loops, and show the class table."""
+    from autograder.demo import demo as run
+
+    raise typer.Exit(PASSED if run(console()) else NOT_PASSED)
+
+
+def main() -> None:
+    """Run the command; an interrupt ends it without a traceback."""
+    try:
+        app(prog_name="ol")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

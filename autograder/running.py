@@ -1,0 +1,123 @@
+"""Running one named test on one implementation, in this process, and what came of it.
+
+It knows how a test's end becomes a verdict and how an error is told to a student. It does not know
+about time limits or other processes: whoever starts the process sets those.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sysconfig
+import time
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+
+from autograder.catalogue import NamedTest
+from autograder.expect import RuleBroken
+from autograder.subject import NotDefined, Subject
+
+HERE = Path(__file__).parent
+NOT_A_STUDENTS = (
+    f"{HERE}/",
+    f"{HERE.parent / 'course'}/",
+    f"{sysconfig.get_path('stdlib')}/",
+    f"{sysconfig.get_path('platlib')}/",
+    "<frozen ",
+    "<string>",
+    "<reference: ",
+    "<flat model: ",
+    "<planted bug ",
+)
+"""How the file names of code begin that no student wrote: an error is placed in the last line outside these."""
+
+
+class Status(StrEnum):
+    """How a test ended. Only `PASSED` counts as passed: what is missing never does."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    DIED = "died"
+    NOT_DEFINED = "not defined"
+    UNREADABLE = "can't be read"
+    NOT_SUBMITTED = "not submitted"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One named test's end: `message` says why it did not pass, `seconds` how long it took."""
+
+    test: str
+    status: Status
+    message: str = ""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the test ran to its end and every rule held."""
+        return self.status is Status.PASSED
+
+
+def run_named(test: NamedTest, subject: Subject) -> Verdict:
+    """Run one named test. Whatever the code under test raises is a verdict; only an interrupt passes through."""
+    start = time.perf_counter()
+    status, message = Status.PASSED, ""
+    try:
+        test.run(subject)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit() in a method, too, ends only this test
+        status, message = ending(error)
+    return Verdict(test.name, status, message, time.perf_counter() - start)
+
+
+def ending(error: BaseException) -> tuple[Status, str]:
+    """The status and the sentence that an exception out of a test stands for."""
+    match error:
+        case RuleBroken():
+            return Status.FAILED, str(error)
+        case NotDefined():
+            return Status.NOT_DEFINED, str(error)
+        case MemoryError():
+            return Status.OUT_OF_MEMORY, f"Memory ran out{_at(error)}."
+        case SystemExit():
+            return Status.DIED, f"The code under test asked Python to exit{_at(error)}."
+        case NotImplementedError():
+            what = str(error) or "it raises NotImplementedError"
+            return Status.FAILED, f"Not written yet: {what}{_at(error, with_line=False)}."
+        case RecursionError():
+            return Status.FAILED, f"Too deep a recursion{_at(error)}: no call may recurse with the prompt's length."
+        case _:
+            return Status.FAILED, explained(error)
+
+
+def explained(error: BaseException) -> str:
+    """An error as one line for its author: what it is, and the last line of their own code that it came through."""
+    text = str(error).strip()
+    return f"{type(error).__name__}{': ' + text if text else ''}{_at(error)}"
+
+
+def _at(error: BaseException, with_line: bool = True) -> str:
+    frame = students_frame(error.__traceback__)
+    if frame is None:
+        return ""
+    line = frame.line or linecache.getline(frame.filename, frame.lineno or 0).strip()
+    return f" ({place(frame.filename)}, line {frame.lineno}{': ' + line if line and with_line else ''})"
+
+
+def students_frame(trace: TracebackType | None) -> traceback.FrameSummary | None:
+    """The innermost frame of code that a student wrote, if the error came through any."""
+    frames: Iterable[traceback.FrameSummary] = reversed(traceback.extract_tb(trace))
+    return next((frame for frame in frames if not frame.filename.startswith(NOT_A_STUDENTS)), None)
+
+
+def place(filename: str) -> str:
+    """A file name as a student knows it: a cell's or a file's own name, without folders."""
+    if filename.startswith("<"):
+        return filename.strip("<>")
+    return "this notebook" if "ipykernel_" in filename else Path(filename).name

@@ -1,0 +1,174 @@
+"""Where a student starts: the assignment's notebook, or a file of stubs made from the contract.
+
+It knows how to write a student's first version of a module, and never to write over work. It does
+not know how the work is graded.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from course import contract, modules
+from course.modules import Module
+
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+RAISE = "raise NotImplementedError"
+
+HEAD = '''"""{module.id} · {module.title}: yours to write.
+
+The contract is course/contract.py. A property may become an attribute that `__init__` sets.
+"""'''
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that was written, left as it was (`unchanged`), or written after its old text went to `backup`."""
+
+    path: Path
+    backup: Path | None = None
+    unchanged: bool = False
+
+
+def start(module: Module, destination: Path) -> list[Written]:
+    """Write a student's first version of a module.
+
+    Args:
+        module: which module.
+        destination: a folder, or the path of the file to write.
+
+    Raises:
+        OSError: the destination can't be written.
+    """
+    text, suffix = _notebook(module) or stubs(module), ".ipynb" if _has_notebook(module) else ".py"
+    path = destination if destination.suffix == suffix else destination / f"{module.name}{suffix}"
+    written = [write(path, text)]
+    if suffix == ".py":
+        tests = path.parent / f"test_{module.name}.py"
+        written += [Written(tests, unchanged=True) if tests.exists() else write(tests, own_tests(module))]
+    return written
+
+
+def write(path: Path, text: str) -> Written:
+    """Write a file. What was there before is kept beside it as `.bak-1`, `.bak-2` and so on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    backup = None
+    if path.exists():
+        if path.read_bytes() == text.encode():
+            return Written(path, unchanged=True)
+        numbered = (path.with_name(f"{path.name}.bak-{n}") for n in range(1, 10_000))
+        backup = path.rename(next(free for free in numbered if not free.exists()))
+    path.write_text(text, encoding="utf-8")
+    return Written(path, backup)
+
+
+# ---------------------------------------------------------------- notebooks
+
+
+def _has_notebook(module: Module) -> bool:
+    folder = NOTEBOOKS / module.name
+    return any((folder / f"{module.name}{suffix}").exists() for suffix in (".md", ".ipynb"))
+
+
+def _notebook(module: Module) -> str:
+    """The student's edition of a module's notebook, as text; nothing if there is none.
+
+    Where the notebooks' sources are, it is made from them; in a student's edition of the course the
+    notebook that is there is it.
+    """
+    folder = NOTEBOOKS / module.name
+    if (folder / f"{module.name}.md").exists():
+        from notebooks import build  # reading Markdown takes a second, and only this needs it
+
+        return build.as_text(build.student_notebook(module.name))
+    built = folder / f"{module.name}.ipynb"
+    return built.read_text(encoding="utf-8") if built.exists() else ""
+
+
+# ---------------------------------------------------------------- stubs from the contract
+
+
+def stubs(module: Module) -> str:
+    """A Python file with everything a module exports, each call with its docstring and no body."""
+    exports = [_stub(export) for export in module.exports]
+    needed = sorted(export for name in module.needs for export in modules.find(name).exports)
+    body = "\n\n\n".join(exports)
+    head = HEAD.format(module=module)
+    general, ours = _imports(body, needed)
+    ours += [f"from course.modules import {', '.join(needed)}"] * bool(needed)
+    parts = [head, "from __future__ import annotations", "\n".join(general), "\n".join(ours)]
+    return "\n\n".join(part for part in parts if part) + f"\n\n\n{body}\n"
+
+
+def own_tests(module: Module) -> str:
+    """The file for the student's own tests, with nothing in it but how to begin."""
+    names = ", ".join(module.exports)
+    return (
+        f'"""{module.id} · Your own tests of {names}: functions test_..., run on right implementations and on\n'
+        'planted bugs. Write them against the contract; pytest and hypothesis are at hand."""\n\n'
+        f"from course.modules import {names}  # noqa: F401\n"
+    )
+
+
+def _stub(export: str) -> str:
+    protocol = "".join(part.capitalize() for part in export.split("_")) if export.islower() else export
+    if export.islower():
+        (call,) = _members(protocol)
+        return _function(call, export)
+    members = [_member(node) for node in _members(protocol)]
+    doc = ast.get_docstring(_class(protocol), clean=False)
+    return f'class {export}:\n    """{doc}"""\n\n' + "\n\n".join(members)
+
+
+def _member(node: ast.stmt) -> str:
+    if isinstance(node, ast.AnnAssign):
+        return f"    {ast.unparse(node.target)} = {ast.unparse(node.target)}"
+    return _text(node) + f"\n        {RAISE}"
+
+
+def _function(call: ast.stmt, name: str) -> str:
+    lines = [line.removeprefix("    ") for line in _text(call).splitlines()]
+    lines[0] = lines[0].replace("def __call__(self, ", f"def {name}(")
+    return "\n".join([*lines, f"    {RAISE}"])
+
+
+def _members(protocol: str) -> Iterator[ast.stmt]:
+    """What a protocol and those it extends ask for, `__init__` first, docstrings left out."""
+    node = _class(protocol)
+    own = [member for member in node.body if not isinstance(member, ast.Expr)]
+    bases = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id != "Protocol"]
+    inherited = [member for base in bases for member in _members(base)]
+    yield from sorted([*own, *inherited], key=lambda member: getattr(member, "name", "") != "__init__")
+
+
+SOURCE = Path(contract.__file__).read_text(encoding="utf-8")
+TREE = ast.parse(SOURCE)
+
+
+def _class(name: str) -> ast.ClassDef:
+    return next(node for node in TREE.body if isinstance(node, ast.ClassDef) and node.name == name)
+
+
+def _text(node: ast.stmt) -> str:
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+    return "\n".join(SOURCE.splitlines()[first - 1 : node.end_lineno])
+
+
+def _imports(body: str, needed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What a stub imports: as the contract's own file does, and from the contract."""
+    used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)} - set(needed)
+    general, elsewhere = [], set()
+    for node in TREE.body:
+        if isinstance(node, ast.ImportFrom):
+            names = sorted(alias.name for alias in node.names if alias.name in used)
+            elsewhere |= {alias.name for alias in node.names}
+            general += [f"from {node.module} import {', '.join(names)}"] * bool(names)
+    named = sorted((name for name in used - elsewhere if hasattr(contract, name)), key=_as_in_imports)
+    return general, [f"from course.contract import {', '.join(named)}"] * bool(named)
+
+
+def _as_in_imports(name: str) -> tuple[bool, str]:
+    """Constants first, as import sorters have it."""
+    return not name.isupper(), name

@@ -83,14 +83,20 @@ def test_the_last_prompt_token_is_never_covered(subject: Subject) -> None:
     cache = subject.RadixCache(2)
     cache.insert([1, 2, 3, 4, 5, 6], [20, 21, 22])
     for n, covered in enumerate((0, 0, 0, 2, 2, 4, 4, 6)):
-        _match(cache, [1, 2, 3, 4, 5, 6, 7][:n], covered, (20, 21, 22)[: covered // 2], LAST_TOKEN)
+        _match(
+            cache,
+            [1, 2, 3, 4, 5, 6, 7][:n],
+            covered,
+            (20, 21, 22)[: covered // 2],
+            f"{LAST_TOKEN} Here n is {n} and B is 2.",
+        )
     seen = PrefixStats(lookups=8, query_tokens=28, hit_tokens=18, inserted_blocks=3)
     same(cache.stats, seen, "Every lookup counts, the one of an empty prompt and those that match nothing too.")
 
     ones = subject.RadixCache(1)
     ones.insert([1, 2], [20, 21])
     for n, covered in enumerate((0, 0, 1, 2)):
-        _match(ones, [1, 2, 3][:n], covered, (20, 21)[:covered], LAST_TOKEN)
+        _match(ones, [1, 2, 3][:n], covered, (20, 21)[:covered], f"{LAST_TOKEN} Here n is {n} and B is 1.")
 
     for size, n in ((2, 3), (3, 8)):
         new = subject.RadixCache(size)

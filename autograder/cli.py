@@ -1,27 +1,24 @@
 """The command `ol`: what can be typed, and what is said when it can't be done.
 
-It knows options, exit codes and where output goes. What is graded, and how, it does not know.
+It knows options and exit codes; `bench` has a file of its own. What is graded, and how, it does not know.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from autograder.bench_commands import bench
+from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
 from course.modules import MODULES, Module
 
 if TYPE_CHECKING:
     from autograder.doctor import Finding
     from autograder.grading import Report
-
-PASSED, NOT_PASSED, COULD_NOT = 0, 1, 2
 
 app = typer.Typer(
     help="Work through the course: start a module, read its tests, check what you wrote.",
@@ -32,20 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def console(error: bool = False) -> Console:
-    """Where to print: as wide as the terminal, or 120 columns where there is none."""
-    made = Console(stderr=error, highlight=False, soft_wrap=False)
-    if not made.is_terminal:
-        made = Console(stderr=error, highlight=False, width=120, color_system=None)
-    return made
-
-
-def give_up(message: str) -> NoReturn:
-    """Say why nothing could be done, and leave with exit code 2."""
-    console(error=True).print(f"ol: {message}", markup=False)
-    raise typer.Exit(COULD_NOT)
+app.add_typer(bench, name="bench")
 
 
 def as_module(wanted: str) -> Module:
@@ -57,13 +41,7 @@ def as_module(wanted: str) -> Module:
     give_up(f"there is no module {wanted}. There are:\n{listed}")
 
 
-def print_json(data: Any) -> None:
-    """Data for programs, on standard output."""
-    print(json.dumps(data, indent=2, ensure_ascii=False))
-
-
 M = Annotated[str, typer.Argument(metavar="M", help="The module's id, such as L8.4.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 # ---------------------------------------------------------------- start, tests
@@ -176,24 +154,6 @@ def _target(module: Module, path: Path | None, reference: bool) -> Path:
     return found
 
 
-@contextmanager
-def progress(what: str, quiet: bool = False, out: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on the terminal while something runs; nothing where output is piped.
-
-    Args:
-        what: how its text begins.
-        quiet: no bar at all.
-        out: the console to share with what is printed meanwhile; standard error by default.
-    """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-
-    out = out or console(error=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=out, transient=True, disable=quiet or not out.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda step, done, of: bar.update(task, description=f"{what}: {step}", completed=done, total=of)
-
-
 # ---------------------------------------------------------------- doctor, demo
 
 
@@ -223,11 +183,16 @@ def _print_finding(out: Console, finding: Finding) -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Grade three sample notebooks, one right, one with a pitfall, one that loops, and show the class table."""
+def demo(
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="smollm2, byte, or a folder with a Llama checkpoint.")
+    ] = "smollm2",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the charts go.")] = Path("out"),
+) -> None:
+    """Serve eight chats without and with a prefix cache, show what that saves, then grade three sample notebooks."""
     from autograder.demo import demo as run
 
-    raise typer.Exit(PASSED if run(console()) else NOT_PASSED)
+    raise typer.Exit(PASSED if run(console(), model, out) else NOT_PASSED)
 
 
 def main() -> None:

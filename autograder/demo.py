@@ -1,6 +1,7 @@
-"""`ol demo`: three sample notebooks graded one after another, and the class they make.
+"""`ol demo`: chats served without and with a prefix cache, then three sample notebooks graded.
 
-It knows the samples and what should come of each. How one is graded it does not know.
+It knows the order, the samples, and what should come of each. How chats are served is in
+autograder/serving_demo.py; how a notebook is graded it does not know.
 """
 
 from __future__ import annotations
@@ -25,7 +26,23 @@ Row = tuple[str, Report | None, str]
 Show = Callable[[list[Row]], None]
 
 
-def demo(console: Console) -> bool:
+def demo(console: Console, model: str, out: Path) -> bool:
+    """The whole demo. Returns whether every answer and every verdict is as it should be.
+
+    Args:
+        console: where to print, with progress on a terminal.
+        model: the chats' model; where it can't be had, the byte model takes its place.
+        out: the folder for the charts.
+    """
+    from autograder.serving_demo import serving_demo
+
+    served_well = serving_demo(console, model, out)
+    console.print()
+    graded_well = grading_demo(console)
+    return served_well and graded_well
+
+
+def grading_demo(console: Console) -> bool:
     """Grade the samples, with the table growing on a terminal. Returns whether every verdict is as it should be."""
     chosen = samples()
     console.print(f"Grading {len(chosen)} sample notebooks for {MODULE.id}, {MODULE.title}.")

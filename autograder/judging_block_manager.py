@@ -1,8 +1,9 @@
 """Block manager stories: a workload written down call by call, and the judge that runs it again from the answers.
 
-The writer lets the stand-in engine serve a seeded workload on the flat model. The judge keeps its own
-books of who holds which block, and computes every position through the tables that the implementation
-under test gave. Which block comes for which position, and what is evicted first, is not its business.
+The writer lets the engine serve a seeded workload on the flat model, with a checksum in place of a
+language model. The judge keeps its own books of who holds which block, and computes every position through
+the tables that the implementation under test gave. Which block comes for which position, and what is
+evicted first, is not its business.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from typing import Any
 
 from autograder.comparing import same_type
 from autograder.judging import Fault, Judge
-from autograder.stand_in import Engine, NoBlock, Runner, WriteRefused, answer_of, contents_of
+from autograder.stand_in import ChecksumRunner, NoBlock, WriteRefused, answer_of, contents_of
 from autograder.stories import Call, Outcome, Ref, Script, Story, play, seeded
 from autograder.telling import describe
 from course.contract import Allocation, BlockId, PrefixCache, SeqId
+from course.engine.config import EngineConfig
+from course.engine.engine import Engine
 
 BLOCK_SIZE = 4
 CHUNK = 6
-"""Prefill pieces that end inside a block, so that a block is written in more than one step."""
+"""The judge computes pieces that end inside a block, so that a block is written in more than one step."""
+
+BUDGET = 14
+"""Positions a step of the engine: no multiple of the block size, and enough for several requests at once."""
 
 PREFIXES = (9, 14, 20)
 """Lengths of the three shared prefixes, in tokens."""
@@ -40,8 +46,8 @@ class Recorder:
     script: Script
     manager: Ref
 
-    def allocate(self, seq: SeqId, tokens: list[int]) -> Any:
-        """Write the call down and make it, as for the other three."""
+    def allocate(self, seq: SeqId, tokens: Sequence[int]) -> Any:
+        """Write the call down and make it, as for the three below."""
         self.script.ask(self.manager, "allocate", seq, tuple(tokens))
         return self.oracle.allocate(seq, tokens)
 
@@ -55,10 +61,15 @@ class Recorder:
         self.script.ask(self.manager, "block_table", seq)
         return self.oracle.block_table(seq)
 
-    def release(self, seq: SeqId, computed: list[int]) -> Any:
+    def release(self, seq: SeqId, computed: Sequence[int]) -> Any:
         """See allocate."""
         self.script.ask(self.manager, "release", seq, tuple(computed))
         return self.oracle.release(seq, computed)
+
+    @property
+    def available_blocks(self) -> int:
+        """Not written down: no scheduler needs to ask."""
+        return int(self.oracle.available_blocks)
 
 
 @dataclass
@@ -91,17 +102,18 @@ def workload_story(oracle: Mapping[str, Any], mode: PrefixCache, n_blocks: int, 
     pool = script.new("KvPool", n_blocks, BLOCK_SIZE)
     manager = script.new("BlockManager", pool, mode)
     flat_manager = oracle["BlockManager"](oracle["KvPool"](n_blocks, BLOCK_SIZE), mode)
-    engine = Engine(Recorder(flat_manager, script, manager), Runner(BLOCK_SIZE, lambda block, path: ""), CHUNK)
+    space = Recorder(flat_manager, script, manager)
+    config = EngineConfig(block_size=BLOCK_SIZE, n_blocks=n_blocks, max_batch_tokens=BUDGET, prefix_cache=mode)
+    engine = Engine(ChecksumRunner(BLOCK_SIZE, lambda block: ""), space, config)
     prompts: dict[SeqId, list[int]] = {}
-    while work.left or engine.waiting or engine.running:
+    while work.left or not engine.idle:
         if work.arrives():
             seq = f"s{len(prompts)}"
             prompts[seq] = work.prompt()
-            engine.submit(seq, prompts[seq], work.choose.randrange(1, 10))
+            engine.add(prompts[seq], work.choose.randrange(1, 10), request_id=seq)
         engine.step()
-        busy = {request.seq for request in (*engine.waiting, *engine.running)}
-        done = [seq for seq in prompts if seq not in busy and len(prompts[seq]) < LONG]
-        work.finished = [prompts[seq] + engine.answers[seq] for seq in done]
+        done = [record for record in engine.records.values() if record.reason and record.n_prompt < LONG]
+        work.finished = [prompts[record.id] + record.tokens for record in done]
         _ask_counts(script, pool, manager)
     return script.story
 
@@ -153,7 +165,7 @@ class _Books:
     n_free: int | None = None
 
     def __post_init__(self) -> None:
-        self.runner = Runner(BLOCK_SIZE, self._refused)
+        self.runner = ChecksumRunner(BLOCK_SIZE, self._refused)
 
     def holders(self, block: BlockId) -> list[SeqId]:
         """The running sequences with this block in their table."""
@@ -164,7 +176,7 @@ class _Books:
         """The blocks of all running sequences."""
         return {block for held in self.running.values() for block in held.table}
 
-    def _refused(self, block: BlockId, path: Sequence[int]) -> str:
+    def _refused(self, block: BlockId) -> str:
         holders = self.holders(block)
         return f"is held by {holders}: writes go to blocks that one sequence holds" if len(holders) != 1 else ""
 
@@ -239,7 +251,8 @@ class _Books:
         if held.untold:
             raise _Untold
         try:
-            token = self.runner.compute(held.seq, held.table, held.tokens[:end], held.computed)
+            new = held.tokens[held.computed : end]
+            token = self.runner.compute(held.seq, held.table, new, held.computed)
         except (NoBlock, WriteRefused) as problem:
             raise _Broken(
                 "Every position has a block that is the sequence's to write.", "a block", str(problem)

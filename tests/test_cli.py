@@ -20,7 +20,6 @@ from autograder.grading import Report
 from autograder.planted import planted_bugs
 from autograder.running import Status, Verdict
 from autograder.scoring import OwnScore
-from autograder.watching import Limits
 from course import modules
 from course.modules import MODULES, Module
 
@@ -37,7 +36,7 @@ def ol(*arguments: str) -> Result:
 
 def test_help_names_every_command_and_module() -> None:
     told = ol("--help").output
-    for word in ("start", "tests", "check", "doctor", "demo", *ids):
+    for word in ("start", "tests", "check", "bench", "doctor", "demo", *ids):
         assert word in told
 
 
@@ -231,15 +230,6 @@ def test_doctor_does_without_references_in_a_students_edition(monkeypatch: pytes
 
 def test_the_pins_that_doctor_reads_are_the_projects() -> None:
     assert dict(doctor.requirements())["pytest"] == metadata.version("pytest")
-
-
-def test_the_demo_ends_well_and_shows_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "LIMITS", Limits(test_s=1.0))
-    ran = ol("demo")
-    assert ran.exit_code == 0, ran.output
-    for sample in samples.samples():
-        assert sample.path.name in ran.stdout
-    assert "Every verdict is as it should be." in ran.stdout and "timed out" in ran.stdout
 
 
 def test_a_demo_that_surprises_is_no_success() -> None:

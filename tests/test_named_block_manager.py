@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from autograder.judging_block_manager import served_rightly, workload_story
 from autograder.own_tests import suite_in
 from autograder.planted import PlantedBug, planted_bugs
 from autograder.scoring import Round
-from autograder.stand_in import Engine, NoBlock, Runner, Stuck, WriteRefused, greedy, shared_in
+from autograder.stand_in import ChecksumRunner, NoBlock, WriteRefused, greedy, shared_in
 from autograder.stories import Outcome, play, seeded
 from autograder.subject import Subject, load
 from course.contract import PrefixCache
@@ -135,21 +137,21 @@ def test_the_shortest_story_is_short_and_still_fails(mode: PrefixCache) -> None:
     assert f"pool = KvPool(16, 4)\n    manager = BlockManager(pool, {mode})" in str(failure.value)
 
 
-def test_the_stand_in_answers_by_what_it_reads_back() -> None:
+def test_the_checksum_answers_by_what_it_reads_back() -> None:
     prompt = [1, 2, 3, 4, 5, 6]
-    runner = Runner(4, lambda block, path: "")
+    runner = ChecksumRunner(4, lambda block: "")
     assert [runner.compute("own", [3, 1], prompt, 0)] == greedy(prompt, 1)
-    assert [runner.compute("own", [3, 1], [*prompt, 7], 6)] == greedy([*prompt, 7], 1)
-    assert [runner.compute("stale", [3, 0], [9, 2, 3, 4, 5], 4)] != greedy([9, 2, 3, 4, 5], 1)
-    assert [runner.compute("unwritten", [2, 0], [1, 2, 3, 4, 5], 4)] != greedy([1, 2, 3, 4, 5], 1)
+    assert [runner.compute("own", [3, 1], [7], 6)] == greedy([*prompt, 7], 1)
+    assert [runner.compute("stale", [3, 0], [5], 4)] == greedy([1, 2, 3, 4, 5], 1) != greedy([9, 2, 3, 4, 5], 1)
+    assert [runner.compute("unwritten", [2, 0], [5], 4)] != greedy([1, 2, 3, 4, 5], 1)
     with pytest.raises(NoBlock, match="position 4 of sequence short has no block"):
-        runner.compute("short", [3], [1, 2, 3, 4, 5], 4)
+        runner.compute("short", [3], [5], 4)
 
 
-def test_the_stand_in_writes_only_what_one_sequence_holds_and_no_name_finds() -> None:
+def test_the_checksum_is_written_only_where_one_sequence_holds_a_block_and_no_name_finds_it() -> None:
     names = flat(MODULE).names
     pool = names["KvPool"](2, 4)
-    runner = Runner(4, shared_in(pool, names["kv_block_hash"]))
+    runner = ChecksumRunner(4, shared_in(pool))
     (block,) = pool.alloc(1)
     pool.retain(block)
     with pytest.raises(WriteRefused, match="has 2 references"):
@@ -159,16 +161,18 @@ def test_the_stand_in_writes_only_what_one_sequence_holds_and_no_name_finds() ->
     pool.set_fill(block, 4)
     pool.register(block, names["kv_block_hash"](0, [1, 2, 3, 4]))
     with pytest.raises(WriteRefused, match="has a name"):
-        runner.compute("named", [block], [1, 2, 3, 4], 3)
+        runner.compute("named", [block], [4], 3)
 
 
-def test_the_stand_in_says_when_a_request_can_never_run() -> None:
-    names = flat(MODULE).names
-    manager = names["BlockManager"](names["KvPool"](2, 4), PrefixCache.NONE)
-    engine = Engine(manager, Runner(4, lambda block, path: ""), 4)
-    engine.submit("long", list(range(9)), 1)
-    with pytest.raises(Stuck, match="sequence long is refused"):
-        engine.run()
+def test_the_named_tests_need_no_torch() -> None:
+    """It takes seconds to import, and a student's check takes less than one."""
+    code = (
+        "import sys; from autograder.catalogue import catalogue; from course.modules import find; "
+        "catalogue(find('L10.4')); slow = {'torch', 'jsonschema', 'prometheus_client'} & set(sys.modules); "
+        "print(*slow)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=SOLUTIONS.parent)
+    assert (ran.stdout, ran.stderr) == ("\n", "")
 
 
 # ---------------------------------------------------------------- what no call shows

@@ -1,6 +1,7 @@
 """The named tests of the block manager (L10.4): the chapter's ten, then those for the rules of the contract.
 
-Pools have blocks of 4 tokens. The tests that need an engine run the stand-in of `autograder.stand_in`.
+Pools have blocks of 4 tokens. Two tests run the engine, with the checksum of
+`autograder.stand_in` in place of a language model, which takes no time and tells wrong blocks by wrong answers.
 No test knows which implementation it runs on.
 """
 
@@ -14,9 +15,12 @@ from autograder.expect import holds, refuses, same
 from autograder.implementations import flat
 from autograder.judging import hold
 from autograder.judging_block_manager import served_rightly, workload_story
-from autograder.stand_in import Engine, Runner, greedy, shared_in
+from autograder.stand_in import ChecksumModel, ServedModel
 from autograder.subject import Subject
 from course.contract import Allocation, BlockStats, PrefixCache
+from course.engine.config import EngineConfig
+from course.engine.engine import Engine
+from course.engine.requests import Prefilled
 from course.modules import find
 from course.tokens import TOKEN_LIMIT
 
@@ -245,29 +249,53 @@ def test_failed_allocation_returns_its_cache_hits(subject: Subject) -> None:
         same((pool.n_free, manager.cached_blocks), (0, 0), rule)
 
 
-def engine_over(subject: Subject, mode: PrefixCache, n_blocks: int, chunk: int) -> Engine:
-    """The stand-in engine over a new manager."""
+def engine_over(subject: Subject, mode: PrefixCache, n_blocks: int, budget: int, model: ServedModel) -> Engine:
+    """An engine over a new pool and manager."""
     pool, manager = start(subject, mode, n_blocks)
-    return Engine(manager, Runner(4, shared_in(pool, subject.kv_block_hash)), chunk)
+    config = EngineConfig(block_size=4, n_blocks=n_blocks, max_batch_tokens=budget, prefix_cache=mode)
+    return Engine(model.runner(pool), manager, config)
 
 
-@named(
-    "unit",
-    checks="the scheduler's first chunk starts at position 8",
-    why="the saving is real work skipped",
-)
-def test_prefix_hit_skips_prefill_tokens(subject: Subject) -> None:
+def prefill_starts_at_the_hits_end(subject: Subject, model: ServedModel) -> None:
+    """B after A, whatever model answers: its prefill starts at position 8, with the tokens of a cold one."""
     for mode, chunks in ((NONE, [(0, 4), (4, 8), (8, 11)]), (HASH, [(8, 11)]), (RADIX, [(8, 11)])):
-        engine = engine_over(subject, mode, n_blocks=8, chunk=4)
-        engine.submit("A", A, 1)
-        engine.run()
-        engine.submit("B", B, 2)
-        answers = engine.run()
-        rule = (
-            f"Mode {mode.value}: B's prefill starts where its cached tokens end: at position 8, or 0 without a cache."
-        )
-        same([(first, end) for seq, first, end in engine.chunks if seq == "B"], chunks, rule)
-        same(answers["B"], greedy(B, 2), f"Mode {mode.value}: a prefill that starts late gives the same tokens.")
+        engine = engine_over(subject, mode, n_blocks=8, budget=4, model=model)
+        engine.add(A, 1, request_id="A")
+        engine.run_until_idle()
+        engine.add(B, 2, request_id="B")
+        prefilled = [(event.start, event.end) for event in engine.run_until_idle() if isinstance(event, Prefilled)]
+        rule = f"Mode {mode.value}: B's prefill starts where its cached tokens end: at position 8, or 0 without any."
+        same(prefilled, chunks, rule)
+        rule = f"Mode {mode.value}: a prefill that starts late gives the same tokens."
+        same(engine.records["B"].tokens, model.greedy(B, 2), rule)
+
+
+def caching_changes_no_answer(subject: Subject, model: ServedModel) -> None:
+    """Four requests with one system prompt, whatever model answers: the tokens of a cold run, 60 prefilled fewer."""
+    system = other(22, first=100)
+    prompts = {f"user {n}": [*system, *range(n, n + 3 + n)] for n in range(4)}
+    answers = {seq: model.greedy(prompt, 11) for seq, prompt in prompts.items()}
+    prefilled = {}
+    for mode in MODES:
+        engine = engine_over(subject, mode, n_blocks=40, budget=8, model=model)
+        for n, (seq, prompt) in enumerate(prompts.items()):
+            engine.add(prompt, 11, request_id=seq)
+            if n == 0:
+                engine.run_until_idle()
+        engine.run_until_idle()
+        for seq, answer in answers.items():
+            rule = f"Mode {mode.value}: the cache changes how much is computed, never what, also past block borders."
+            same(engine.records[seq].tokens, answer, rule)
+        prefilled[mode] = sum(record.prefill_tokens for record in engine.records.values())
+    same(prefilled[NONE], sum(map(len, prompts.values())), "Without a cache every prompt token is computed.")
+    for mode in CACHES:
+        rule = f"Mode {mode.value}: three requests skip the 5 full blocks of the system prompt: 60 tokens fewer."
+        same(prefilled[NONE] - prefilled[mode], 60, rule)
+
+
+@named("unit", checks="the scheduler's first chunk starts at position 8", why="the saving is real work skipped")
+def test_prefix_hit_skips_prefill_tokens(subject: Subject) -> None:
+    prefill_starts_at_the_hits_end(subject, ChecksumModel())
 
 
 @named(
@@ -277,26 +305,7 @@ def test_prefix_hit_skips_prefill_tokens(subject: Subject) -> None:
     why="caching never changes answers",
 )
 def test_identical_outputs_with_and_without_cache(subject: Subject) -> None:
-    system = other(22)
-    prompts = {f"user {n}": [*system, *range(n, n + 3 + n)] for n in range(4)}
-    prefilled = {}
-    for mode in MODES:
-        engine = engine_over(subject, mode, n_blocks=40, chunk=8)
-        for n, (seq, prompt) in enumerate(prompts.items()):
-            engine.submit(seq, prompt, 11)
-            if n == 0:
-                engine.run()
-        answers = engine.run()
-        for seq, prompt in prompts.items():
-            rule = f"Mode {mode.value}: the cache changes how much is computed, never what, also past block borders."
-            same(answers[seq], greedy(prompt, 11), rule)
-        prefilled[mode] = engine.prefill_tokens
-    same(prefilled[NONE], sum(map(len, prompts.values())), "Without a cache every prompt token is computed.")
-    for mode in CACHES:
-        rule = (
-            f"Mode {mode.value}: three requests skip the system prompt's 5 full blocks each: 60 fewer prefill tokens."
-        )
-        same(prefilled[NONE] - prefilled[mode], 60, rule)
+    caching_changes_no_answer(subject, ChecksumModel())
 
 
 # ---------------------------------------------------------------- admission

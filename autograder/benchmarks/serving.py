@@ -1,0 +1,81 @@
+"""Requests served one after another by the engine, over whichever pool and manager: what demo and benchmark share.
+
+It knows how an engine is put together and what is noted of each request. Which requests, and what
+the numbers mean, its callers say. Importing it is cheap: the engine loads when a server is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autograder import implementations
+from course import modules
+
+if TYPE_CHECKING:
+    from course.engine.config import EngineConfig
+    from course.engine.engine import Engine
+    from course.engine.models import LoadedModel
+
+MODULE = modules.find("block_manager")
+
+Names = Mapping[str, Any]
+"""Classes by their contract's name: `KvPool` and `BlockManager` are used here."""
+
+Heard = Callable[[Sequence[int]], None]
+"""Called with an answer's tokens so far, after each step."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """An engine in one mode, and the pool and the manager that it runs on."""
+
+    engine: Engine
+    pool: Any
+    manager: Any
+
+
+@dataclass(frozen=True)
+class Served:
+    """One request, counted and timed by the engine: `ttft` in seconds, `tokens` the answer."""
+
+    ttft: float
+    n_prompt: int
+    prefill_tokens: int
+    tokens: tuple[int, ...]
+
+
+def best_names() -> Names:
+    """The reference's classes; the flat model's where there is no reference."""
+    try:
+        return implementations.reference(MODULE).names
+    except implementations.NoReference:
+        return implementations.flat(MODULE).names
+
+
+def new_server(loaded: LoadedModel, config: EngineConfig, names: Names) -> Server:
+    """An engine with empty blocks, in the mode and of the sizes of the configuration."""
+    from course.engine.engine import start
+
+    pool = names["KvPool"](config.n_blocks, config.block_size)
+    manager = names["BlockManager"](pool, config.prefix_cache)
+    engine = start(loaded, config, make_pool=lambda *_: pool, make_manager=lambda *_: manager)
+    return Server(engine, pool, manager)
+
+
+def serve(
+    server: Server,
+    prompt: Sequence[int],
+    n_new: int,
+    stop_ids: Collection[int] = (),
+    heard: Heard = lambda tokens: None,
+) -> Served:
+    """Serve one request to its end, with nothing else going on."""
+    engine = server.engine
+    record = engine.records[engine.add(prompt, n_new, stop_ids)]
+    while not engine.idle:
+        engine.step()
+        heard(record.tokens)
+    assert record.ttft is not None, "a request that is finished has had its first token"
+    return Served(record.ttft, record.n_prompt, record.prefill_tokens, tuple(record.tokens))

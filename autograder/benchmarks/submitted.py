@@ -1,0 +1,88 @@
+"""A submission's classes, ready to be measured: its cells run in this process, as a notebook runs them.
+
+It knows how a submission is read and run, and how its errors are told. What is measured it does not
+know. Nothing here keeps student code from anything: a benchmark is for one's own machine and never a verdict.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from autograder import child, implementations, reading
+from autograder.running import explained
+from autograder.subject import subject_of
+from course import modules
+from course.modules import Module
+
+
+class SubmissionFailed(Exception):
+    """A submission that can't be measured; the message says why, and names the line of its code."""
+
+
+@contextmanager
+def submission(path: Path, module: Module) -> Iterator[Mapping[str, Any]]:
+    """A submission's classes and those underneath, by name; they stay bound while the `with` block runs.
+
+    Raises:
+        SubmissionFailed: it can't be read, does not define its class, or raises while it is measured.
+    """
+    try:
+        work = reading.read(path, module)
+        if problem := next((cell.problem for cell in work.for_named_tests if cell.problem), ""):
+            raise SubmissionFailed(problem)
+        below = _below(module)
+        with modules.bound(below):
+            yield _run(work, below)
+    except (reading.Unreadable, OSError) as problem:
+        raise SubmissionFailed(str(problem)) from None
+    except (SubmissionFailed, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # sys.exit() in a method, too, is the submission's end and not ours
+        raise SubmissionFailed(explained(error)) from error
+
+
+def _below(module: Module) -> Mapping[str, Any]:
+    try:
+        return implementations.below(module)
+    except implementations.NoReference:
+        return implementations.flat_below(module)
+
+
+def _run(work: reading.Submission, below: Mapping[str, Any]) -> Mapping[str, Any]:
+    space = types.ModuleType("submission")
+    cells = [{"place": cell.place, "source": cell.source, "given": cell.given} for cell in work.for_named_tests]
+    if work.is_notebook:
+        vars(space).update(display=child._Nothing(), get_ipython=child._Nothing())
+    raised: list[str] = []
+
+    def say(**record: Any) -> None:
+        if "raised" in record:
+            raised.append(record["raised"])
+
+    with _in_place({space.__name__: space, "autograder.notebook": child._Quiet("autograder.notebook")}):
+        child.run_cells({"cells": cells}, vars(space), say)
+    subject = subject_of(work.module, vars(space), below, "submission")
+    for name in work.module.exports:
+        if name not in vars(space):
+            raise SubmissionFailed("\n  ".join([f"{name} is not defined in {work.name}.", *raised]))
+    return subject.names
+
+
+@contextmanager
+def _in_place(stand_ins: Mapping[str, types.ModuleType]) -> Iterator[None]:
+    """Let these modules be the ones that are imported, for the length of a `with` block."""
+    before = {name: sys.modules.get(name) for name in stand_ins}
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module

@@ -21,7 +21,7 @@ help: ## list the targets (what plain `make` does)
 
 setup: $(READY) ## make .venv from requirements.lock, once (a few minutes)
 
-demo: $(READY) ## grade three sample notebooks and show the class table
+demo: $(READY) ## answer chats with and without a cache, then grade three sample notebooks
 	@$(BIN)/ol demo
 
 test: lint ## lint, then every test that is not marked slow

@@ -47,6 +47,9 @@ def shared_prefix_ttft(
         str, typer.Option(metavar="NAME", help="byte, smollm2, or a folder with a checkpoint.", show_default="byte")
     ] = "",
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="How often each mode is timed.")] = 7,
+    threads: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Threads on a CPU; one is hardly disturbed by what else runs.")
+    ] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the chart and the numbers go.")] = Path("out"),
     as_json: AsJson = False,
 ) -> None:
@@ -58,16 +61,17 @@ def shared_prefix_ttft(
 
     from autograder.benchmarks import shared_prefix_ttft as ttft
     from autograder.benchmarks import tables
-    from autograder.benchmarks.serving import best_names
+    from autograder.benchmarks.serving import best_names, on_threads
     from course.charts import ttft_chart, ttft_text
 
-    with progress("L10.4", quiet=as_json) as tell:
+    with progress("L10.4", quiet=as_json) as tell, on_threads(threads):
         loaded = _model(model, device, tell)
         on_cpu = loaded.model.device.type == "cpu"
         plan = replace(ttft.plan_for(loaded) if on_cpu else ttft.scaled_plan(loaded), repeats=repeats)
         with _classes(submission) as names:
             result = ttft.measure(loaded, names or best_names(), best_names(), plan, tell)
     where = f"{loaded.name} model in {str(loaded.model.dtype).removeprefix('torch.')} on {loaded.model.device}"
+    where += f", {threads} thread{'s' * (threads != 1)}" * on_cpu
     data = {"submission": str(submission or "reference"), "where": where, **ttft.as_data(result)}
     try:
         chart = ttft_chart(result.ttft, out / "bench_shared_prefix_ttft.png", f"{where}; median and range of repeats")

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from autograder.bench_commands import bench
+from autograder.sandbox import Sandbox
 from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
 from course.modules import MODULES, Module
 
@@ -60,6 +61,8 @@ def start(
     chosen = as_module(module)
     try:
         written = starting.start(chosen, destination)
+    except starting.NoNotebook as problem:
+        give_up(f"{problem}.")
     except OSError as problem:
         give_up(f"can't write {problem.filename or destination}: {problem.strerror}")
     out = console()
@@ -101,23 +104,41 @@ def check(
     ] = None,
     reference: Annotated[bool, typer.Option("--reference", help="Check the reference solution.")] = False,
     ref_deps: Annotated[
-        bool, typer.Option("--ref-deps", help="Stand it on the course's flat models of the modules underneath.")
+        bool, typer.Option("--ref-deps", help="Stand it on the course's flat models, not on your earlier modules.")
     ] = False,
     as_json: AsJson = False,
     timeout: Annotated[float, typer.Option(metavar="S", min=0.1, help="Seconds that one test may take.")] = 10.0,
+    sandbox: Annotated[
+        Sandbox,
+        typer.Option(help="Isolate your code with bubblewrap: if it is installed, or else don't grade, or never."),
+    ] = Sandbox.AUTO,
 ) -> None:
     """Check your work: the named tests, and your own tests against planted bugs.
+
+    The modules underneath are your own where they are found and pass, else the
+    course's flat models. They are looked for beside PATH (radix_tree.ipynb or
+    radix_tree.py), and as nbgrader files them: for radix_cache/radix_cache.ipynb
+    in the folder radix_tree beside radix_cache. Where your work fails on your own
+    modules and passes on flat models, the report says which one is at fault.
+
+    L10.4 ends with the TTFT budget, which is no part of the verdict.
 
     The exit code is the verdict: 0 passed, 1 not passed, 2 could not be graded.
     """
     from autograder.grading import grade
     from autograder.report import as_data, shown
-    from autograder.watching import Limits
+    from autograder.rooms import Rooms
+    from autograder.sandbox import NoSandbox
+    from autograder.work import Limits
 
     chosen = as_module(module)
     target = _target(chosen, path, reference)
+    rooms = Rooms(sandbox)
     with progress(f"{chosen.id} {target.name}", quiet=as_json) as tell:
-        report = grade(target, chosen, Limits(test_s=timeout), ref_deps, tell)
+        try:
+            report = grade(target, chosen, Limits(test_s=timeout), ref_deps, tell, rooms, with_budget=True)
+        except NoSandbox as problem:
+            give_up(f"{problem}. Nothing was graded.")
     if as_json:
         print_json(as_data(report))
     else:
@@ -152,6 +173,82 @@ def _target(module: Module, path: Path | None, reference: bool) -> Path:
             f"there is no {' or '.join(map(str, here))} in this folder. Name a file, or begin: ol start {module.id}"
         )
     return found
+
+
+# ---------------------------------------------------------------- replay
+
+
+@app.command()
+def replay(
+    report: Annotated[
+        Path, typer.Argument(metavar="REPORT", help="A report of ol check M --json > REPORT, or - for standard input.")
+    ],
+    test: Annotated[str, typer.Argument(metavar="TEST", help="A named test that did not pass.")],
+) -> None:
+    """Step through the shortest story that shows a mistake: each call, what came, and where it goes wrong.
+
+    Enter goes on to the next call, q ends. Where the output is piped, all of it comes at once.
+    """
+    from autograder import replay as replaying
+
+    try:
+        story = replaying.find(replaying.load(report), test)
+    except replaying.NothingToReplay as problem:
+        give_up(f"{problem}.")
+    out = console()
+    replaying.play_back(test, story, out, wait=out.is_terminal and sys.stdin.isatty())
+
+
+# ---------------------------------------------------------------- diff
+
+
+@app.command()
+def diff(
+    module: M,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="PATH", help="A notebook or a Python file. Without it, the one in this folder."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show your code beside the reference, method by method, once it passes.
+
+    The exit code is that of ol check: where your work does not pass yet, what is missing is said instead.
+    """
+    from autograder import grading, reading, side_by_side
+    from autograder.implementations import SOLUTIONS, NoReference, reference_source
+
+    chosen = as_module(module)
+    try:
+        reference = reference_source(chosen)
+    except NoReference:
+        give_up("the reference solutions are not in this edition: they stay with the instructor.")
+    target = _target(chosen, path, reference=False)
+    if path is None and target.parent == SOLUTIONS:
+        give_up(f"there is no {chosen.name}.ipynb or {chosen.name}.py in this folder: name your file.")
+    with progress(f"{chosen.id} {target.name}", quiet=as_json) as tell:
+        report = grading.grade(target, chosen, tell=tell)
+    if not report.passed:
+        _say_what_is_missing(report)
+        raise typer.Exit(exit_code(report))
+    found = side_by_side.pairs(side_by_side.own_source(reading.read(target, chosen)), reference)
+    if as_json:
+        print_json(side_by_side.data(found))
+    else:
+        out = console()
+        out.print(side_by_side.view(found, out.width, out.is_terminal), crop=False)
+
+
+def _say_what_is_missing(report: Report) -> None:
+    from autograder.report import own_result, verdict_line
+
+    out = console(error=True)
+    out.print(verdict_line(report))
+    lost = [f"{verdict.test}: {verdict.status}" for verdict in report.verdicts if not verdict.passed]
+    own = [f"your own tests: {own_result(report.own)}"] * (not report.own.passed)
+    for line in [*lost, *own]:
+        out.print(f"  {line}", markup=False)
+    out.print(f"The reference is shown once it passes. For the reasons: ol check {report.module.id}", markup=False)
 
 
 # ---------------------------------------------------------------- doctor, demo

@@ -16,7 +16,7 @@ from rich.live import Live
 from autograder.grading import Report, grade
 from autograder.report import class_view
 from autograder.samples import MODULE, Sample, samples
-from autograder.watching import Limits
+from autograder.work import Limits
 
 LIMITS = Limits(test_s=2.0)
 """A right test here ends in a fraction of a second, and one that loops should not keep anybody waiting."""

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from autograder import implementations, reading, scoring
+from autograder.blame import Footing, footing, settled
+from autograder.budget import Budget, budget, has_budget
 from autograder.catalogue import catalogue
-from autograder.reading import Submission, Unreadable
+from autograder.diagnosis import Candidate, diagnose
+from autograder.earlier import earlier_work
+from autograder.files import Unreadable
+from autograder.reading import Submission
+from autograder.rooms import Rooms
 from autograder.running import Status, Verdict
 from autograder.scoring import OwnScore, Round
-from autograder.watching import Broken, Limits, PlainChild, Remarks, Work
+from autograder.work import Broken, Limits, Remarks, Work
 from course.modules import Module
 
 
@@ -33,13 +40,17 @@ class Room(Protocol):
     def rounds(self, work: Work, order: Sequence[str], remarks: Remarks) -> Iterator[Round]:
         """A round of the student's own tests for each implementation. Raises Broken if they can't be collected."""
 
+    def names(self, work: Work) -> AbstractContextManager[Mapping[str, Any]]:
+        """The submission's names and those underneath, to be used here while the `with` block runs."""
+
 
 @dataclass(frozen=True)
 class Report:
     """What came of one submission.
 
     `below` says what it stood on (nothing for the lowest modules), `isolation` how well it was kept apart
-    from its verdict, `remarks` what the student should know besides.
+    from its verdict, `remarks` what the student should know besides, `budget` what came of a measurement
+    that is no part of the verdict, where there was one, `diagnosis` the pitfalls that failed tests look like.
     """
 
     module: Module
@@ -50,6 +61,8 @@ class Report:
     isolation: str
     remarks: tuple[str, ...] = ()
     seconds: float = 0.0
+    budget: Budget | None = None
+    diagnosis: tuple[Candidate, ...] = ()
 
     @property
     def n_passed(self) -> int:
@@ -87,19 +100,20 @@ def grade(
     flat_below: bool = False,
     tell: Tell = silent,
     room: Room | None = None,
+    with_budget: bool = False,
 ) -> Report:
     """Grade the submission in a file. What is missing or can't be read is a verdict, never an error.
 
     Args:
-        path: a notebook or a Python file.
+        path: a notebook or a Python file. The student's own earlier modules are looked for around it
+            (autograder/earlier.py).
         module: what it should implement.
         limits: seconds and memory.
-        flat_below: stand the submission on flat models even where there are references.
+        flat_below: stand the submission on flat models whatever earlier modules there are.
         tell: hears how far it is.
-        room: where to run it.
+        room: where to run it; rooms with what isolation there is, unless another is given.
+        with_budget: measure the module's budget at the end, if it has one.
     """
-    room = room or PlainChild()
-    flat_below = flat_below or not _references(module)
     start = time.perf_counter()
     try:
         submission = reading.read(path, module)
@@ -107,20 +121,24 @@ def grade(
         return unread(module, path.name, Status.NOT_SUBMITTED, f"There is no {path.name}.")
     except Unreadable as problem:
         return unread(module, path.name, Status.UNREADABLE, str(problem))
-    remarks = Remarks()
-    work = Work(submission, flat_below, limits or Limits())
-    verdicts = _named(work, room, remarks, tell)
+    room, limits, remarks = room or Rooms(), limits or Limits(), Remarks()
+    base = Footing({}) if flat_below else _footing(path, module, limits, room)
+    work = Work(submission, limits, base.earlier)
+    found = _named(work, room, remarks, tell)
+    verdicts, blamed = settled(work, found, lambda again, tests: room.verdicts(again, tests, Remarks()))
     own = _own(work, room, remarks, tell)
-    return Report(
+    report = Report(
         module,
         submission.name,
         tuple(_explain(verdict, submission, remarks) for verdict in verdicts),
         own,
-        _below(module, flat_below),
+        _below(work, path),
         room.isolation,
-        (*submission.remarks, *_problems(submission), *remarks.raised),
-        time.perf_counter() - start,
+        (*submission.remarks, *_problems(submission), *remarks.raised, *base.remarks, *blamed),
     )
+    if with_budget and has_budget(module):
+        report = replace(report, budget=budget(report.named_passed, lambda: room.names(work), tell))
+    return replace(report, diagnosis=diagnose(module, report.verdicts), seconds=time.perf_counter() - start)
 
 
 def unread(module: Module, name: str, status: Status, reason: str) -> Report:
@@ -129,14 +147,25 @@ def unread(module: Module, name: str, status: Status, reason: str) -> Report:
     return Report(module, name, verdicts, OwnScore(False, reason), "", "nothing was run")
 
 
-def _references(module: Module) -> bool:
-    return all((implementations.SOLUTIONS / f"{name}.py").exists() for name in (*module.needs, module.name))
+def _footing(path: Path, module: Module, limits: Limits, room: Room) -> Footing:
+    """What a submission stands on: the references for a reference, else the student's sound earlier modules."""
+    found = earlier_work(path, module)
+    if _is_reference(path):
+        return Footing(found)
+    return footing(found, limits, lambda work, tests: room.verdicts(work, tests, Remarks()))
 
 
-def _below(module: Module, flat_below: bool) -> str:
-    if not module.needs:
-        return ""
-    return "flat models of " * flat_below + "the references of " * (not flat_below) + ", ".join(module.needs)
+def _is_reference(path: Path) -> bool:
+    return path.resolve().parent == implementations.SOLUTIONS.resolve()
+
+
+def _below(work: Work, path: Path) -> str:
+    """What a submission stood on, in words."""
+    whose = "the reference" if _is_reference(path) else "your own"
+    flat = [need for need in work.submission.module.needs if need not in work.earlier]
+    own = [f"{whose} {submission.name}" for submission in work.earlier.values()]
+    models = f"flat models of {', '.join(flat)}" if len(flat) > 1 else f"the flat model of {flat[0]}" if flat else ""
+    return ", ".join([*own, *[models] * bool(models)])
 
 
 # ---------------------------------------------------------------- named tests

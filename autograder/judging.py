@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.expect import RuleBroken
+from autograder.looking import looks, seen
 from autograder.stories import Outcome, Ref, Story, play
 from autograder.telling import show
 
@@ -29,6 +30,12 @@ Judge = Callable[[Story, Sequence[Outcome]], Fault | None]
 SHRINK_PLAYS = 400
 """Shrinking stops after so many plays: a short story matters more than the shortest."""
 
+BY_CHANCE = (
+    "The same calls on a new object gave two different results: they must not depend on chance, "
+    "or on what other objects did before."
+)
+"""What is said of code whose failure does not come again."""
+
 
 def hold(story: Story, names: Mapping[str, Any], judge: Judge, intro: str) -> None:
     """Play a story and judge it; if it fails, shrink it and raise RuleBroken with what is left.
@@ -42,19 +49,31 @@ def hold(story: Story, names: Mapping[str, Any], judge: Judge, intro: str) -> No
     fault = judge(story, play(story, names))
     if fault is None:
         return
+    if judge(story, play(story, names)) != fault:
+        raise RuleBroken(f"{intro}\n  {BY_CHANCE}")
     short = shrink(story[: fault.at + 1], lambda calls: judge(calls, play(calls, names)) is not None)
     outcomes = play(short, names)
     fault = judge(short, outcomes)
     if fault is None:
-        raise RuleBroken(f"{intro}\n  The same calls gave two different results: they must not depend on chance.")
-    raise StoryFailed(intro, short, outcomes, fault)
+        raise RuleBroken(f"{intro}\n  {BY_CHANCE}")
+    short, outcomes = short[: fault.at + 1], outcomes[: fault.at + 1]
+    looked = play((*short, *looks(short)), names)[len(short) :]
+    raise StoryFailed(intro, short, outcomes, fault, seen(short, looked))
 
 
 class StoryFailed(RuleBroken):
-    """A story that fails, shrunk: `story`, its `outcomes` and the `fault` are kept for a replay."""
+    """A story that fails, shrunk: the story, its outcomes, the fault and the state after it are kept for a replay."""
 
-    def __init__(self, intro: str, story: Story, outcomes: Sequence[Outcome], fault: Fault) -> None:
-        self.story, self.outcomes, self.fault = story, tuple(outcomes), fault
+    def __init__(
+        self,
+        intro: str,
+        story: Story,
+        outcomes: Sequence[Outcome],
+        fault: Fault,
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        self.intro, self.story, self.outcomes = intro, story, tuple(outcomes)
+        self.fault, self.state = fault, state
         lines = show(story[: fault.at + 1], outcomes)
         told = "\n".join(f"    {line}" for line in lines)
         super().__init__(

@@ -15,7 +15,10 @@ from typing import Any
 
 from autograder import own_tests, views
 from autograder.catalogue import NamedTest, catalogue
+from autograder.diagnosis import diagnose
 from autograder.implementations import flat, flat_below
+from autograder.replay import picture
+from autograder.report import looks_like
 from autograder.running import Verdict, run_named, students_frame
 from autograder.scoring import bugs_at_hand
 from autograder.subject import Subject, subject_of
@@ -136,9 +139,24 @@ def check(*checks: Check) -> None:
     """
     session = _session()
     endings = [_ending(_found(wanted, session.module), session.subject) for wanted in checks]
-    _show(views.report(endings))
-    if failed := [ending.verdict for ending in endings if not ending.verdict.passed]:
+    verdicts = [ending.verdict for ending in endings]
+    _show(views.report(endings, looks_like(diagnose(session.module, verdicts) if len(checks) > 1 else ())))
+    if failed := [verdict for verdict in verdicts if not verdict.passed]:
         raise CheckFailed(_headline(failed, len(endings)))
+
+
+def replay(test: str) -> None:
+    """Show the shortest failing story of a named test call by call, and the tree or the pool where it goes wrong.
+
+    Args:
+        test: the name of a named test.
+
+    Raises:
+        KeyError: there is no named test of that name.
+    """
+    session = _session()
+    verdict = _ending(_found(test, session.module), session.subject).verdict
+    _show(views.no_story(verdict) if verdict.story is None else picture(verdict.test, verdict.story))
 
 
 def _found(wanted: Check, module: Module) -> NamedTest:

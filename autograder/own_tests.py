@@ -1,8 +1,8 @@
 """Running a student's own tests with pytest, in this process, over one implementation after another.
 
-It knows pytest: one session collects the tests from a namespace, and then runs them all once for each
-implementation, with the contract's names rebound in that namespace. Fixtures, marks, `raises` and
-hypothesis work as they always do. What the results mean it does not know.
+It knows how the contract's names are rebound in the tests' namespace for each implementation, and when a
+round is over. The tests see stand-ins, as they do in a room, so that verdicts agree. What results mean
+this file does not know.
 """
 
 from __future__ import annotations
@@ -11,35 +11,20 @@ import contextlib
 import hashlib
 import inspect
 import io
-import os
 import time
-import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
-from _pytest.runner import runtestprotocol
 
-from autograder import scoring
-from autograder.running import explained
+from autograder import scoring, serving
+from autograder.room.pytests import EXAMPLES, Runner, SuiteBroken, is_test
 from autograder.scoring import Did, OwnScore, Ran, Round
 from course import modules
 from course.modules import Module
 
-EXAMPLES = 30
-"""Examples a hypothesis test draws for each implementation: there are many, and they are drawn alike for all."""
-
-OPTIONS = (
-    *("--disable-plugin-autoload", "-p", "_hypothesis_pytestplugin"),
-    *("-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:logging"),
-    *("-p", "no:warnings", "-p", "no:unraisableexception", "-p", "no:threadexception"),
-    *("-c", os.devnull, "--noconftest", "--capture=no"),
-)
-"""pytest alone: nothing that lies beside a submission is read, and nothing is printed."""
-
+__all__ = ["EXAMPLES", "Make", "Suite", "SuiteBroken", "score", "suite_in", "swapped", "turns"]
 
 Make = Callable[[], Mapping[str, Any]]
 """Gives the names of an implementation when its turn comes."""
@@ -54,7 +39,7 @@ class Suite:
     @property
     def tests(self) -> tuple[str, ...]:
         """The names of the functions and classes that pytest will collect, as they were defined."""
-        return tuple(name for name, value in self.space.items() if _is_test(name, value))
+        return tuple(name for name, value in self.space.items() if is_test(name, value))
 
     @property
     def seed(self) -> str:
@@ -84,22 +69,33 @@ class Suite:
         Raises:
             SuiteBroken: pytest can't collect the tests, and why.
         """
-        session = _Session(self, implementations, tell, enough)
-        if self.tests:
-            quiet = io.StringIO()
-            with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
-                session.result = pytest.main([*OPTIONS, f"--rootdir={os.getcwd()}"], plugins=[session])
-            session.check()
-            return session.rounds
-        for name, _ in implementations:
-            session.rounds.append(Round(name, ()))
-            if enough(session.rounds[-1]):
-                break
-        return session.rounds
+        rounds: list[Round] = []
+        with _quiet(), _running() as runner:
+            items = runner.collect(self.space)
+            for name, make in implementations:
+                rounds.append(self._round(runner, items, name, make(), rounds[0] if rounds else None, tell))
+                if enough(rounds[-1]):
+                    break
+        return rounds
 
-
-class SuiteBroken(Exception):
-    """The tests can't be collected at all; the message says why."""
+    def _round(
+        self,
+        runner: Runner,
+        items: list[pytest.Item],
+        implementation: str,
+        names: Mapping[str, Any],
+        first: Round | None,
+        tell: Callable[[str, str], None],
+    ) -> Round:
+        start, ran = time.perf_counter(), list[Ran]()
+        with swapped(self.space, names):
+            for item in items:
+                tell(implementation, item.name)
+                did, why = runner.run(item)
+                ran.append(Ran(item.name, Did(did), why))
+                if did == Did.FAILED and first and item.name in first.passed:
+                    break
+        return Round(implementation, tuple(ran), time.perf_counter() - start)
 
 
 def suite_in(space: MutableMapping[str, Any]) -> Suite:
@@ -125,12 +121,12 @@ def score(
 
 
 def turns(module: Module, names: Iterable[str]) -> list[tuple[str, Make]]:
-    """The implementations of these names, each made when its turn comes."""
-    return [(name, lambda name=name: scoring.implementation(module, name).names) for name in names]  # type: ignore[misc]
+    """The implementations of these names, each made when its turn comes, and seen through the contract's surface."""
 
+    def make(name: str) -> Make:
+        return lambda: serving.surface(scoring.implementation(module, name).names)
 
-def _is_test(name: str, value: Any) -> bool:
-    return (name.startswith("test") and callable(value)) or (name.startswith("Test") and inspect.isclass(value))
+    return [(name, make(name)) for name in names]
 
 
 def _source(test: Any) -> str:
@@ -155,123 +151,17 @@ def swapped(space: MutableMapping[str, Any], names: Mapping[str, Any]) -> Iterat
         space.update(before)
 
 
-# ---------------------------------------------------------------- inside the session
+@contextlib.contextmanager
+def _running() -> Iterator[Runner]:
+    runner = Runner()
+    try:
+        yield runner
+    finally:
+        runner.close()
 
 
-@dataclass
-class _Session:
-    """A pytest plugin that collects from memory and runs every test once an implementation."""
-
-    suite: Suite
-    implementations: Iterable[tuple[str, Make]]
-    tell: Callable[[str, str], None]
-    enough: Callable[[Round], bool]
-    rounds: list[Round] = field(default_factory=list)
-    result: int = 0
-    problem: str = ""
-    crash: BaseException | None = None
-    errors: dict[str, BaseException] = field(default_factory=dict)
-
-    def check(self) -> None:
-        """Say why there was no run; pass on an error of our own, and an interrupt."""
-        if self.problem:
-            raise SuiteBroken(self.problem)
-        if self.crash is not None:
-            raise self.crash
-        if self.result == pytest.ExitCode.INTERRUPTED:
-            raise KeyboardInterrupt
-
-    def pytest_collection(self, session: pytest.Session) -> bool:
-        space = types.ModuleType("own_tests")
-        vars(space).update(self.suite.space)
-        module = _Memory.from_parent(session, path=Path.cwd() / "own_tests.py")
-        module.space = space
-        # Examples before properties: they are quick, and a catch ends a round.
-        session.items = sorted(session.genitems(module), key=lambda item: calm(_function(item)))
-        session.testscollected = len(session.items)
-        return True
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self.problem = str(report.longrepr)
-
-    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
-        self.crash = excinfo.value
-        return True
-
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        if call.excinfo is not None:
-            self.errors.setdefault(item.name, call.excinfo.value)
-
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        for implementation, make in self.implementations:
-            if self.problem or self._round(session.items, implementation, make()):
-                break
-        return True
-
-    def _round(self, items: list[pytest.Item], implementation: str, names: Mapping[str, Any]) -> bool:
-        start, ran = time.perf_counter(), list[Ran]()
-        with swapped(self.suite.space, names):
-            for item in items:
-                ran.append(self._run(item, implementation))
-                if ran[-1].did is Did.FAILED and self.rounds and ran[-1].test in self.rounds[0].passed:
-                    break
-        self.rounds.append(Round(implementation, tuple(ran), time.perf_counter() - start))
-        return self.enough(self.rounds[-1])
-
-    def _run(self, item: pytest.Item, implementation: str) -> Ran:
-        self.tell(implementation, item.name)
-        self.errors.clear()
-        if hasattr(item, "_initrequest"):
-            item._initrequest()  # as pytest does once for each item: fixtures are made anew in every round
-        try:
-            reports = runtestprotocol(item, log=False, nextitem=None)
-        except pytest.exit.Exception as exit_:
-            item.session._setupstate.teardown_exact(None)
-            return Ran(item.name, Did.FAILED, f"The test asked pytest to exit: {exit_}")
-        outcomes = {report.outcome for report in reports}
-        if "failed" in outcomes:
-            return Ran(item.name, Did.FAILED, _told(self.errors.get(item.name)))
-        return Ran(item.name, Did.SKIPPED if "skipped" in outcomes else Did.PASSED)
-
-
-class _Memory(pytest.Module):
-    """A test file that is a namespace, not a file."""
-
-    space: types.ModuleType
-
-    def _getobj(self) -> types.ModuleType:
-        return self.space
-
-
-def _function(item: pytest.Item) -> Any:
-    test = getattr(item, "obj", None)
-    return getattr(test, "__func__", test)
-
-
-def calm(test: Any) -> bool:
-    """Let a hypothesis test draw few examples, the same each time, keep nothing and hurry nobody.
-
-    Returns:
-        Whether it is a hypothesis test.
-    """
-    wanted = getattr(test, "_hypothesis_internal_use_settings", None)
-    if wanted is None:
-        return False
-    test._hypothesis_internal_use_settings = hypothesis.settings(
-        wanted,
-        max_examples=min(wanted.max_examples, EXAMPLES),
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
-        suppress_health_check=list(hypothesis.HealthCheck),
-    )
-    return True
-
-
-def _told(error: BaseException | None) -> str:
-    if error is None:
-        return "failed"
-    notes = [line for note in getattr(error, "__notes__", ()) for line in note.splitlines()]
-    return "\n".join([explained(error), *notes])
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        yield

@@ -9,23 +9,22 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograder.files import FORMAT, Unreadable, book_in, rows_of, source_of, text_of
+from autograder.overlooked import Found, body_of, overlooked, solution_cells
 from course.modules import Module
 
 OWN_TESTS = "own_tests"
 """How the grade_id of a cell with the student's own tests begins."""
 
-OLDEST_FORMAT = 4
-
-
-class Unreadable(Exception):
-    """What was handed in can't be read; the message names the file, the place and what to do."""
+ASSIGNMENTS = Path(__file__).parent.parent / "notebooks"
+"""Where the course's own notebooks stand, `<module>/<module>.ipynb`."""
 
 
 class Role(StrEnum):
@@ -98,27 +97,13 @@ def read(path: Path, module: Module) -> Submission:
     raise Unreadable(f"{path.name} is neither a notebook (.ipynb) nor a Python file (.py).")
 
 
-def _text(path: Path) -> str:
-    data = path.read_bytes()
-    if not data.strip():
-        raise Unreadable(f"{path.name} is empty: save your work again and hand in the file that has it.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        line = data.count(b"\n", 0, problem.start) + 1
-        raise Unreadable(
-            f"{path.name}, line {line}: byte 0x{data[problem.start]:02x} is not UTF-8. "
-            "Save the file with the encoding UTF-8 and hand it in again."
-        ) from None
-
-
 # ---------------------------------------------------------------- Python files
 
 
 def _python_file(path: Path, module: Module) -> Submission:
-    cells = [_cell(Role.SOLUTION, _text(path), path.name)]
+    cells = [_cell(Role.SOLUTION, text_of(path), path.name)]
     if tests := tests_beside(path, module):
-        cells.append(_cell(Role.OWN_TESTS, _text(tests), tests.name))
+        cells.append(_cell(Role.OWN_TESTS, text_of(tests), tests.name))
     return Submission(module, path.name, tuple(cells), is_notebook=False)
 
 
@@ -132,63 +117,50 @@ def tests_beside(path: Path, module: Module) -> Path | None:
 
 
 def _notebook(path: Path, module: Module) -> Submission:
-    rows = _rows(path)
+    book = book_in(path)
+    rows = rows_of(book, path)
+    found = [_found(path.name, number, row) for number, row in enumerate(rows, start=1)]
     labelled = any(_nbgrader(row) for row in rows)
-    cells, ids = [], defaultdict(list)
-    for number, row in enumerate(rows, start=1):
-        place = f"{path.name}, cell {number}"
-        source = _source(row, place)
-        if row.get("cell_type") != "code":
-            continue
-        ids[_nbgrader(row).get("grade_id")].append(number)
-        cell = _cell(Role.HELPER, source, place)
-        role, given = _role(row, cell.source, module, labelled), bool(_nbgrader(row).get("locked"))
-        cells.append(replace(cell, role=role, given=given))
-    ids.pop(None, None)
-    remarks = [
-        f"{path.name}: cells {', '.join(map(str, numbers))} all carry the grade_id {name}. "
-        "They run in this order, and the last one counts."
-        for name, numbers in ids.items()
-        if len(numbers) > 1
+    marked = any(
+        _labelled_own_tests(row) and _defines_tests(cell.source) for row, cell in zip(rows, found, strict=True)
+    )
+    cells = [
+        replace(
+            _cell(Role.HELPER, each.source, f"{path.name}, cell {each.number}"),
+            role=_role(row, each.source, module, own_tests_are_marked=marked),
+            given=bool(_nbgrader(row).get("locked")) or (not labelled and _is_the_courses(each.source, module)),
+        )
+        for row, each in zip(rows, found, strict=True)
+        if each.is_code
     ]
+    remarks = overlooked(path.name, found, module.exports, _expected(module) if labelled else ())
     if not labelled:
         remarks.insert(0, f"{path.name} has lost its nbgrader metadata: cells are told apart by what they define.")
+    if book["nbformat"] != FORMAT:
+        remarks.insert(
+            0, f"{path.name} has notebook format {book['nbformat']}: open it in JupyterLab and save it again."
+        )
     return Submission(module, path.name, tuple(cells), remarks=tuple(remarks))
 
 
-def _rows(path: Path) -> Sequence[Mapping[str, Any]]:
-    """The cells of a notebook's JSON, each a dict."""
-    try:
-        book = json.loads(_text(path))
-    except json.JSONDecodeError as problem:
-        raise Unreadable(
-            f"{path.name}, line {problem.lineno}, column {problem.colno}: this is not valid JSON ({problem.msg}), "
-            "so the file is no notebook or was cut short. Save it again from JupyterLab."
-        ) from None
-    except RecursionError:
-        raise Unreadable(f"{path.name} is nested too deeply to be a notebook.") from None
-    if not isinstance(book, dict) or not isinstance(book.get("nbformat"), int):
-        raise Unreadable(f"{path.name} is JSON but no notebook: it has no nbformat number.")
-    if book["nbformat"] != OLDEST_FORMAT:
-        raise Unreadable(
-            f"{path.name} has notebook format {book['nbformat']}, and {OLDEST_FORMAT} is needed: "
-            "open it in JupyterLab and save it again."
-        )
-    rows = book.get("cells")
-    if not isinstance(rows, list):
-        raise Unreadable(f"{path.name} has no list of cells.")
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, dict):
-            raise Unreadable(f"{path.name}, cell {number}: this is no cell.")
-    return rows
+def _found(name: str, number: int, row: Mapping[str, Any]) -> Found:
+    place, label, is_code = f"{name}, cell {number}", _nbgrader(row), row.get("cell_type") == "code"
+    source, grade_id = source_of(row, place), label.get("grade_id")
+    return Found(
+        number,
+        _cell(Role.HELPER, source, place).source if is_code else source,
+        grade_id if isinstance(grade_id, str) else "",
+        is_code,
+        is_solution=bool(label.get("solution")),
+        is_test=_is_test(label),
+    )
 
 
-def _source(row: Mapping[str, Any], place: str) -> str:
-    source = row.get("source", "")
-    lines = source if isinstance(source, list) else [source]
-    if not all(isinstance(line, str) for line in lines):
-        raise Unreadable(f"{place}: its source is not text.")
-    return "".join(lines)
+@cache
+def _expected(module: Module) -> tuple[str, ...]:
+    """The solution cells of the course's own notebook for a module; none where there is no such notebook."""
+    path = ASSIGNMENTS / module.name / f"{module.name}.ipynb"
+    return solution_cells(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else ()
 
 
 def _nbgrader(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -198,27 +170,42 @@ def _nbgrader(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _role(row: Mapping[str, Any], source: str, module: Module, labelled: bool) -> Role:
+def _is_test(label: Mapping[str, Any]) -> bool:
+    return bool(label.get("grade")) and not label.get("solution")
+
+
+def _labelled_own_tests(row: Mapping[str, Any]) -> bool:
     label = _nbgrader(row)
-    if label.get("grade") and not label.get("solution"):
+    return bool(label.get("solution")) and str(label.get("grade_id", "")).startswith(OWN_TESTS)
+
+
+def _role(row: Mapping[str, Any], source: str, module: Module, own_tests_are_marked: bool) -> Role:
+    """A cell's part by its label; without one, by what it defines."""
+    label = _nbgrader(row)
+    if _is_test(label):
         return Role.TEST
     if label.get("solution"):
-        return Role.OWN_TESTS if str(label.get("grade_id", "")).startswith(OWN_TESTS) else Role.SOLUTION
-    defined = _defined(source)
-    if defined & set(module.exports):
+        return Role.OWN_TESTS if _labelled_own_tests(row) else Role.SOLUTION
+    if _defined(source) & set(module.exports):
         return Role.SOLUTION
-    if not labelled and any(name.startswith("test_") for name in defined):
-        return Role.OWN_TESTS
-    return Role.HELPER
+    return Role.OWN_TESTS if not own_tests_are_marked and _defines_tests(source) else Role.HELPER
+
+
+def _is_the_courses(source: str, module: Module) -> bool:
+    """Whether an unlabelled cell is one of the course's own: it works with the autograder and defines no answer."""
+    imports = [node for node in body_of(source) if isinstance(node, ast.ImportFrom)]
+    return any((node.module or "").startswith("autograder.") for node in imports) and not (
+        _defined(source) & set(module.exports)
+    )
+
+
+def _defines_tests(source: str) -> bool:
+    return any(name.startswith(("test_", "Test")) for name in _defined(source))
 
 
 def _defined(source: str) -> set[str]:
     """The functions and classes that a cell defines at its top level."""
-    try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError):
-        return set()
-    return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return {node.name for node in body_of(source) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 # ---------------------------------------------------------------- cells

@@ -14,7 +14,9 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from autograder.budget import Budget
 from autograder.catalogue import NamedTest
+from autograder.diagnosis import Candidate
 from autograder.grading import Report
 from autograder.planted import PlantedBug
 from autograder.running import Status, Verdict
@@ -49,7 +51,9 @@ def shown(report: Report) -> RenderableType:
     parts += [Text(f"note: {remark}", "yellow") for remark in _news(report)]
     parts += [Text(), _heading("Named tests", f"{report.n_passed} of {len(report.verdicts)} passed")]
     parts += _verdicts(report.verdicts)
-    parts += [Text(), *_own(report.own), Text(), verdict_line(report), Text(_footnote(report), "dim")]
+    parts += [Indented(line, 2) for line in looks_like(report.diagnosis)]
+    parts += [Text(), *_own(report.own), *_budget(report.budget)]
+    parts += [Text(), verdict_line(report), Text(_footnote(report), "dim")]
     return Group(*parts)
 
 
@@ -93,12 +97,29 @@ class Indented:
             yield from (Text(piece, no_wrap=True, overflow="ignore") for piece in wrapped)
 
 
+def looks_like(candidates: Sequence[Candidate]) -> list[str]:
+    """The pitfalls that failed tests look like, in a line or two."""
+    named = [f"“{each.title}” (read again: {each.reread})" for each in candidates]
+    if not named:
+        return []
+    if len(named) == 1:
+        return [f"This looks like a known pitfall: {named[0]}."]
+    return [f"This looks like one of {len(named)} known pitfalls: {'; or '.join(named)}."]
+
+
 def _own(own: OwnScore) -> Iterator[RenderableType]:
     yield _heading("Your own tests", own_result(own))
     if own.reason:
         yield Indented(own.reason)
     for title in own.missed if own.valid else ():
         yield Text.assemble("  ", ("✗", "red"), f" not caught: {title}")
+
+
+def _budget(budget: Budget | None) -> Iterator[RenderableType]:
+    """The budget's line; it is no part of the verdict, and says so."""
+    if budget is not None:
+        result = {True: "met", False: "not met", None: "open"}[budget.met]
+        yield from (Text(), _heading("TTFT budget", f"{result} (no part of the verdict)"), Indented(budget.text))
 
 
 def own_result(own: OwnScore) -> str:
@@ -135,8 +156,17 @@ def as_data(report: Report) -> dict[str, Any]:
         "submission": report.submission,
         "passed": report.passed,
         "named_tests": [
-            {"test": each.test, "status": each.status.value, "message": each.message, "seconds": round(each.seconds, 4)}
+            {
+                "test": each.test,
+                "status": each.status.value,
+                "message": each.message,
+                "seconds": round(each.seconds, 4),
+                "story": each.story,
+            }
             for each in report.verdicts
+        ],
+        "diagnosis": [
+            {"pitfall": each.title, "reread": each.reread, "likeness": each.likeness} for each in report.diagnosis
         ],
         "own_tests": {
             "valid": own.valid,
@@ -153,6 +183,7 @@ def as_data(report: Report) -> dict[str, Any]:
         "below": report.below,
         "isolation": report.isolation,
         "seconds": round(report.seconds, 3),
+        "budget": report.budget and vars(report.budget),
     }
 
 

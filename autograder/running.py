@@ -11,13 +11,15 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from autograder.catalogue import NamedTest
 from autograder.expect import RuleBroken
+from autograder.replay import kept
 from autograder.subject import NotDefined, Subject
 
 HERE = Path(__file__).parent
@@ -50,12 +52,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One named test's end: `message` says why it did not pass, `seconds` how long it took."""
+    """One named test's end: `message` says why it did not pass, `seconds` how long it took.
+
+    `story` is the shortest failing story as plain data for a replay, where the test is one.
+    """
 
     test: str
     status: Status
     message: str = ""
     seconds: float = 0.0
+    story: dict[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def passed(self) -> bool:
@@ -66,14 +72,14 @@ class Verdict:
 def run_named(test: NamedTest, subject: Subject) -> Verdict:
     """Run one named test. Whatever the code under test raises is a verdict; only an interrupt passes through."""
     start = time.perf_counter()
-    status, message = Status.PASSED, ""
+    status, message, story = Status.PASSED, "", None
     try:
         test.run(subject)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit() in a method, too, ends only this test
-        status, message = ending(error)
-    return Verdict(test.name, status, message, time.perf_counter() - start)
+        (status, message), story = ending(error), kept(error)
+    return Verdict(test.name, status, message, time.perf_counter() - start, story)
 
 
 def ending(error: BaseException) -> tuple[Status, str]:
@@ -103,11 +109,24 @@ def explained(error: BaseException) -> str:
 
 
 def _at(error: BaseException, with_line: bool = True) -> str:
-    frame = students_frame(error.__traceback__)
-    if frame is None:
+    found = _told_from_a_room(error) or _seen_here(error)
+    if found is None:
         return ""
-    line = frame.line or linecache.getline(frame.filename, frame.lineno or 0).strip()
-    return f" ({place(frame.filename)}, line {frame.lineno}{': ' + line if line and with_line else ''})"
+    where, number, line = found
+    return f" ({where}, line {number}{': ' + line if line and with_line else ''})"
+
+
+def _told_from_a_room(error: BaseException) -> tuple[str, int, str] | None:
+    """Where an error arose in a process of its own, if it came from there: place, line, and the line's text."""
+    found: tuple[str, int, str] | None = getattr(error, "at", None)
+    return found
+
+
+def _seen_here(error: BaseException) -> tuple[str, int, str] | None:
+    frame = students_frame(error.__traceback__)
+    if frame is None or frame.lineno is None:
+        return None
+    return place(frame.filename), frame.lineno, frame.line or linecache.getline(frame.filename, frame.lineno).strip()
 
 
 def students_frame(trace: TracebackType | None) -> traceback.FrameSummary | None:

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from autograder.benchmarks.serving import Served, Server, best_names, new_server, serve
+from autograder.benchmarks.serving import Served, Server, best_names, half_of_the_cores, new_server, on_threads, serve
 from autograder.benchmarks.tables import table
 from autograder.terminal import progress
 from course import charts
@@ -69,7 +69,8 @@ def serving_demo(console: Console, model: str, out: Path) -> bool:
         "another:\nwithout a cache, with the hash cache and with the radix cache.\n",
         highlight=False,
     )
-    runs = _served(console, loaded, chat)
+    with on_threads(half_of_the_cores()):
+        runs = _served(console, loaded, chat)
     console.print(_table(runs))
     _draw(console, runs, loaded.name, out)
     return _compare(console, runs)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autograder import reading
 from course import contract, modules
 from course.modules import Module
 
@@ -21,6 +22,10 @@ HEAD = '''"""{module.id} · {module.title}: yours to write.
 
 The contract is course/contract.py. A property may become an attribute that `__init__` sets.
 """'''
+
+
+class NoNotebook(Exception):
+    """A module's notebook is asked for, and there is none here."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +42,28 @@ def start(module: Module, destination: Path) -> list[Written]:
 
     Args:
         module: which module.
-        destination: a folder, or the path of the file to write.
+        destination: a folder, or the path of the file to write: `.py` for stubs, `.ipynb` for the notebook.
 
     Raises:
-        OSError: the destination can't be written.
+        NoNotebook: a notebook is asked for where there is none.
+        OSError: the destination can't be written; what was there is there still, or in its backup.
     """
-    text, suffix = _notebook(module) or stubs(module), ".ipynb" if _has_notebook(module) else ".py"
-    path = destination if destination.suffix == suffix else destination / f"{module.name}{suffix}"
-    written = [write(path, text)]
-    if suffix == ".py":
-        tests = path.parent / f"test_{module.name}.py"
-        written += [Written(tests, unchanged=True) if tests.exists() else write(tests, own_tests(module))]
-    return written
+    path = _path(module, destination)
+    if path.suffix == ".ipynb":
+        return [write(path, _notebook(module))]
+    tests = reading.tests_beside(path, module)
+    beside = path.parent / f"test_{module.name}.py"
+    return [write(path, stubs(module)), Written(tests, unchanged=True) if tests else write(beside, own_tests(module))]
+
+
+def _path(module: Module, destination: Path) -> Path:
+    """The file to write: the one that is named, or the module's in the folder that is named."""
+    has_notebook = _has_notebook(module)
+    if destination.suffix not in (".ipynb", ".py") or destination.is_dir():
+        return destination / f"{module.name}{'.ipynb' if has_notebook else '.py'}"
+    if destination.suffix == ".ipynb" and not has_notebook:
+        raise NoNotebook(f"{module.id} has no notebook here: name a file that ends in .py, or a folder")
+    return destination
 
 
 def write(path: Path, text: str) -> Written:
@@ -60,7 +75,8 @@ def write(path: Path, text: str) -> Written:
             return Written(path, unchanged=True)
         numbered = (path.with_name(f"{path.name}.bak-{n}") for n in range(1, 10_000))
         backup = path.rename(next(free for free in numbered if not free.exists()))
-    path.write_text(text, encoding="utf-8")
+    with path.open("x", encoding="utf-8") as file:  # "x": what came to be here in the meantime stays, too
+        file.write(text)
     return Written(path, backup)
 
 

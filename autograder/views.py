@@ -122,11 +122,20 @@ def _listed(value: Any) -> Any:
 # ---------------------------------------------------------------- checks
 
 
-def report(endings: Sequence[Ending]) -> Picture:
-    """How checks ended: one entry each, the rule first where one is broken."""
+def report(endings: Sequence[Ending], hints: Sequence[str] = ()) -> Picture:
+    """How checks ended: one entry each, the rule first where one is broken; `hints` stand at the end."""
     passed = all(ending.verdict.passed for ending in endings)
-    html = "".join(_entry(ending) for ending in endings)
-    return Picture(_framed(html, BLUE if passed else ORANGE), "\n".join(_entry_text(ending) for ending in endings))
+    html = "".join([*map(_entry, endings), *(f"<div>{escape(hint)}</div>" for hint in hints)])
+    return Picture(_framed(html, BLUE if passed else ORANGE), "\n".join([*map(_entry_text, endings), *hints]))
+
+
+def no_story(verdict: Verdict) -> Picture:
+    """What a replay shows of a test that passes, or that fails without a story: its verdict."""
+    why = "it passes" if verdict.passed else "it is no story: its message says all there is"
+    text = f"There is nothing to step through in {verdict.test}: {why}."
+    more = "" if verdict.passed else _entry(Ending(verdict))
+    told = "" if verdict.passed else "\n" + _entry_text(Ending(verdict))
+    return Picture(_framed(escape(text) + more, BLUE if verdict.passed else ORANGE), text + told)
 
 
 def _entry(ending: Ending) -> str:

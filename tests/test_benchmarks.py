@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -85,6 +87,13 @@ def test_the_table_has_absolute_times_the_limit_and_the_chunk_of_none() -> None:
 # ---------------------------------------------------------------- TTFT: measured on a small model
 
 
+def test_the_prompt_has_224_bytes_and_a_hit_computes_whole_blocks() -> None:
+    plan = ttft.plan_for(tiny())
+    assert (len(plan.prefix), plan.n_suffix) == (224, ttft.SUFFIX_TOKENS) and plan.n_suffix % 16 == 0
+    fewer = SimpleNamespace(tokenizer=SimpleNamespace(encode=lambda text: list(range(49))))
+    assert ttft.plan_for(cast(LoadedModel, fewer)).n_suffix == 15, "49 tokens: 48 are found again, 16 computed"
+
+
 def test_what_is_counted_while_the_small_model_runs() -> None:
     names, plan = best_names(), small_plan()
     measured = ttft.measure(tiny(), names, names, plan)
@@ -122,7 +131,7 @@ def test_a_device_gets_as_many_tokens_as_it_takes_for_compute_to_decide(cost: ob
 def test_the_plan_of_a_gpu_runs_here_at_a_small_size() -> None:
     plan = ttft.scaled_plan(tiny(), smallest=16, largest=32)
     assert plan.n_suffix in (16, 32) and plan.n_prompt in plan.chunk_sizes
-    assert len(plan.prefix) == plan.n_suffix * 224 // 64 // 16 * 16
+    assert len(plan.prefix) == plan.n_suffix * 224 // ttft.SUFFIX_TOKENS // 16 * 16
     measured = ttft.measure(tiny(), best_names(), best_names(), replace(plan, n_requests=1, repeats=1))
     assert measured.same_answers
     assert measured.prefill_tokens == {"none": plan.n_prompt, "hash": plan.n_suffix, "radix": plan.n_suffix}

@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 from autograder import demo, samples, serving_demo
 from autograder.cli import app
 from autograder.serving_demo import Run, percentile
-from autograder.watching import Limits
+from autograder.work import Limits
 from course.contract import PrefixCache
 from course.engine import models
 from course.engine.models import LoadedModel, ModelUnavailable, load_model
 from course.workloads import Chat, Question, homework_help, shared_system_prompt
 
-SMALL = Chat(shared_system_prompt(), (Question("Why?", "And then?"), Question("Who?"), Question("Where?")))
+WHY = "Why? Please say it in one short line."
+SMALL = Chat(shared_system_prompt(), (Question(WHY, "And then?"), Question("Who?"), Question("Where?")))
 N_REQUESTS = 4
 
 
@@ -74,7 +75,7 @@ def test_a_cache_computes_less_and_answers_the_same() -> None:
         assert run.answers == none.answers and run.questions == none.questions
         assert run.prefill_tokens < none.prefill_tokens / 2
         assert run.hit_rates[0] == 0 < run.hit_rates[1] < run.hit_rates[-1]
-    assert none.questions == ["Why?", "Who?", "Where?", "And then?"]
+    assert none.questions == [WHY, "Who?", "Where?", "And then?"]
 
 
 @pytest.mark.usefixtures("small")

@@ -1,6 +1,6 @@
 """What an eviction costs as the tree grows (ds.07: it follows what is evicted, not the size of the tree).
 
-Run it with `python -m autograder.benchmarks.evictions`. It knows the contract's calls; which tree it
+`ol bench tree`. It knows the contract's calls; which tree it
 measures, its caller says.
 """
 

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autograder import child, implementations, reading
+from autograder import implementations, reading
+from autograder.files import Unreadable
+from autograder.room import cells
 from autograder.running import explained
 from autograder.subject import subject_of
 from course import modules
@@ -38,7 +40,7 @@ def submission(path: Path, module: Module) -> Iterator[Mapping[str, Any]]:
         below = _below(module)
         with modules.bound(below):
             yield _run(work, below)
-    except (reading.Unreadable, OSError) as problem:
+    except (Unreadable, OSError) as problem:
         raise SubmissionFailed(str(problem)) from None
     except (SubmissionFailed, KeyboardInterrupt):
         raise
@@ -55,21 +57,20 @@ def _below(module: Module) -> Mapping[str, Any]:
 
 def _run(work: reading.Submission, below: Mapping[str, Any]) -> Mapping[str, Any]:
     space = types.ModuleType("submission")
-    cells = [{"place": cell.place, "source": cell.source, "given": cell.given} for cell in work.for_named_tests]
+    rows = [{"place": cell.place, "source": cell.source, "given": cell.given} for cell in work.for_named_tests]
     if work.is_notebook:
-        vars(space).update(display=child._Nothing(), get_ipython=child._Nothing())
-    raised: list[str] = []
+        vars(space).update(display=cells.Nothing(), get_ipython=cells.Nothing())
+    told: list[str] = []
 
-    def say(**record: Any) -> None:
-        if "raised" in record:
-            raised.append(record["raised"])
+    def raised(place: str, error: BaseException) -> None:
+        told.append(f"{place}: {explained(error)}")
 
-    with _in_place({space.__name__: space, "autograder.notebook": child._Quiet("autograder.notebook")}):
-        child.run_cells({"cells": cells}, vars(space), say)
+    with _in_place({space.__name__: space, "autograder.notebook": cells.Quiet("autograder.notebook")}):
+        cells.run_cells(rows, vars(space), lambda place: None, raised)
     subject = subject_of(work.module, vars(space), below, "submission")
     for name in work.module.exports:
         if name not in vars(space):
-            raise SubmissionFailed("\n  ".join([f"{name} is not defined in {work.name}.", *raised]))
+            raise SubmissionFailed("\n  ".join([f"{name} is not defined in {work.name}.", *told]))
     return subject.names
 
 

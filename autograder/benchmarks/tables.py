@@ -78,7 +78,7 @@ def verdict(result: Result) -> Text:
 
 def manager_view(costs: Mapping[str, Cost], n_requests: int, in_flight: int) -> RenderableType:
     """What the bookkeeping of a request costs in each mode."""
-    title = f"Bookkeeping of {n_requests:,} requests that share prefixes, {in_flight} in flight"
+    title = f"Bookkeeping, {n_requests:,} requests, {in_flight} in flight"
     made = table(title, "manager", "us a request", "times the yardstick", "hit rate")
     for name, cost in costs.items():
         made.add_row(name, f"{cost.microseconds:.1f}", f"{cost.ratio:.2f}", f"{cost.hit_rate:.4f}")

@@ -38,13 +38,18 @@ def load_byte_model(
     if config.vocab_size < ByteTokenizer.n_ids:
         raise ValueError(f"a byte model needs a vocabulary of at least {ByteTokenizer.n_ids}, not {config.vocab_size}")
     generator = torch.Generator().manual_seed(seed)
-    weights = {tensor: _drawn(shape, generator, dtype) for tensor, shape in all_shapes(config).items()}
+    weights = {tensor: _drawn(tensor, shape, generator, dtype) for tensor, shape in all_shapes(config).items()}
     model = Llama(config, assemble(config, weights.__getitem__), device, dtype)
     return LoadedModel(model, ByteTokenizer(), name, byte_chat)
 
 
-def _drawn(shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype) -> Tensor:
-    """Ones for a norm; for a matrix, values of a spread that keeps its output as large as its input."""
+def _drawn(tensor: str, shape: tuple[int, ...], generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+    """Ones for a norm; for a matrix, values of a spread that keeps its output as large as its input.
+
+    Queries and keys are half as large again, so that a position looks at few others: with all of them averaged
+    every answer falls into the same short loop, and a wrong K or V would hardly show.
+    """
     if len(shape) == 1:
         return torch.ones(shape, dtype=dtype)
-    return torch.randn(shape, generator=generator).div_(math.sqrt(shape[1])).to(dtype)
+    spread = 1.5 if "q_proj" in tensor or "k_proj" in tensor else 1.0
+    return torch.randn(shape, generator=generator).mul_(spread / math.sqrt(shape[1])).to(dtype)

@@ -1,0 +1,39 @@
+"""A room that says it is open and ready, and answers everything, while its cells still run."""
+
+# %%
+import json
+import os
+import stat
+import sys
+
+
+def sockets():
+    for fd in range(3, 256):
+        try:
+            if stat.S_ISSOCK(os.fstat(fd).st_mode):
+                yield fd
+        except OSError:
+            pass
+
+
+def number_now():
+    frame = sys._getframe()
+    while frame is not None:
+        for value in frame.f_locals.values():
+            if type(value) is dict and type(value.get("n")) is int:
+                return value["n"]
+        frame = frame.f_back
+    return 0
+
+
+def say(message):
+    for fd in sockets():
+        os.write(fd, json.dumps(message).encode() + b"\n")
+
+
+say({"open": True, "missing": []})
+for number in range(100):
+    say({"ready": number, "status": 0})
+    say({"n": number, "value": [], "outcomes": [], "made": ["RadixCache", 0]})
+
+# %% wrong

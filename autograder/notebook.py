@@ -8,6 +8,7 @@ submission can't reach the verdict.
 from __future__ import annotations
 
 import difflib
+import json
 import linecache
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,9 @@ from autograder.diagnosis import diagnose
 from autograder.implementations import flat, flat_below
 from autograder.replay import picture
 from autograder.report import looks_like
-from autograder.running import Verdict, run_named, students_frame
+from autograder.room.answering import Answerer
+from autograder.room.proxies import remote
+from autograder.running import NOT_A_STUDENTS, Verdict, run_named, students_frame
 from autograder.scoring import bugs_at_hand
 from autograder.subject import Subject, subject_of
 from autograder.views import Ending, Place
@@ -40,8 +43,24 @@ class Session:
 
     @property
     def subject(self) -> Subject:
-        """The student's code as it stands now, over what the course lends."""
-        return subject_of(self.module, self.space, flat_below(self.module), "notebook")
+        """The student's code as it stands now, over what the course lends, behind the codec of the rooms.
+
+        So a check in the notebook and the grader see the same values, and come to the same verdict.
+        """
+        real = subject_of(self.module, self.space, flat_below(self.module), "notebook")
+        answerer = Answerer(real.names, place=_theirs, in_room=False)
+        return replace(real, names=remote(real.names, lambda request: _as_sent(answerer.answer(_as_sent(request)))))
+
+
+def _as_sent(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as it comes out at the other end of a wire."""
+    sent: dict[str, Any] = json.loads(json.dumps(message))
+    return sent
+
+
+def _theirs(filename: str) -> str | None:
+    """The file name of a student's own code, so that its lines can be shown; nothing for other code."""
+    return None if filename.startswith(NOT_A_STUDENTS) else filename
 
 
 class CheckFailed(AssertionError):
@@ -194,10 +213,13 @@ def _about_stub(verdict: Verdict, error: BaseException) -> Verdict:
 
 
 def _place(error: BaseException) -> Place | None:
-    frame = students_frame(error.__traceback__)
-    if frame is None or frame.lineno is None:
-        return None
-    return Place(frame.lineno, tuple(line.rstrip("\n") for line in linecache.getlines(frame.filename)))
+    filename, number, _ = getattr(error, "at", None) or (None, 0, "")
+    if filename is None:
+        frame = students_frame(error.__traceback__)
+        if frame is None or frame.lineno is None:
+            return None
+        filename, number = frame.filename, frame.lineno
+    return Place(number, tuple(line.rstrip("\n") for line in linecache.getlines(filename)))
 
 
 def _headline(failed: list[Verdict], total: int) -> str:

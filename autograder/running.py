@@ -119,7 +119,7 @@ def _at(error: BaseException, with_line: bool = True) -> str:
 def _told_from_a_room(error: BaseException) -> tuple[str, int, str] | None:
     """Where an error arose in a process of its own, if it came from there: place, line, and the line's text."""
     found: tuple[str, int, str] | None = getattr(error, "at", None)
-    return found
+    return (place(found[0]), *found[1:]) if found else None
 
 
 def _seen_here(error: BaseException) -> tuple[str, int, str] | None:

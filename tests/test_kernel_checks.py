@@ -261,3 +261,13 @@ def test_a_flat_model_stands_for_the_students_class_as_well_as_the_reference(sho
     for names in (flat_exports("L8.4"), {"RadixCache": reference(L84).RadixCache}):
         space.update(names)
         check("golden_reference_trace")
+
+
+def test_a_check_sees_values_as_the_grader_does(shown: list[Picture]) -> None:
+    """A number of another type equals the right one in a kernel, and would fail only when it is graded."""
+    wrong = SOLUTION.replace("return self.cached_blocks * self.block_size", "return Whole(self.cached_blocks * 2)")
+    assert wrong != SOLUTION
+    begun("class Whole(int):\n    pass\n\n\n" + wrong.replace("from __future__ import annotations", ""))
+    with pytest.raises(CheckFailed):
+        check("hand_example_shared_system_prompt")
+    assert "wrap it in int()" in str(shown[-1])

@@ -79,13 +79,26 @@ def _binds() -> tuple[str, ...]:
         elif os.path.exists(path):
             words += ["--ro-bind", path, path]
             places.append(path)
-    for folder in (*site_packages(), *glob.glob(f"{os.path.realpath(sys.base_prefix)}/lib/python3*/site-packages")):
-        hidden = [name for name in OURS if os.path.isdir(os.path.join(folder, name))]
-        words += [word for name in hidden for word in ("--size", "4096", "--tmpfs", os.path.join(folder, name))]
+    for folder, place in zip(site_packages(), packages_inside(), strict=True):
+        words += ["--ro-bind", folder, place, *_hiding(folder, place)]
+        places.append(place)
+    for folder in glob.glob(f"{os.path.realpath(sys.base_prefix)}/lib/python3*/site-packages"):
+        words += _hiding(folder, folder)
     for source, place in _code():
         words += ["--ro-bind", str(source), f"{INSIDE}/{place}"]
         places.append(f"{INSIDE}/{place}")
     return (*_folders_above(places), *words)
+
+
+def packages_inside() -> tuple[str, ...]:
+    """Where installed packages lie inside: at a place of their own, since theirs may be below a hidden /tmp."""
+    return tuple(f"{INSIDE}/packages{number}" for number, _ in enumerate(site_packages()))
+
+
+def _hiding(folder: str, place: str) -> list[str]:
+    """Cover packages of this project among others."""
+    hidden = [name for name in OURS if os.path.isdir(os.path.join(folder, name))]
+    return [word for name in hidden for word in ("--size", "4096", "--tmpfs", f"{place}/{name}")]
 
 
 def _folders_above(paths: Iterable[str]) -> Iterator[str]:
@@ -98,9 +111,8 @@ def _folders_above(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _runtime() -> list[str]:
-    """The folders of the running Python and of its packages that do not lie in a system folder."""
-    wanted = [os.path.realpath(sys.base_prefix), *site_packages()]
-    return [path for path in wanted if not path.startswith("/usr/")]
+    """The folder of the running Python, if it does not lie in a system folder."""
+    return [path for path in (os.path.realpath(sys.base_prefix),) if not path.startswith("/usr/")]
 
 
 @cache

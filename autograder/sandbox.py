@@ -212,7 +212,7 @@ def _inner(info: int) -> int | None:
 
 def _settings(bounds: Bounds, isolated: bool, control: int, says: int, folder: str) -> dict[str, Any]:
     return {
-        "path": [INSIDE if isolated else str(ROOT), *bubble.site_packages()],
+        "path": [INSIDE, *bubble.packages_inside()] if isolated else [str(ROOT), *bubble.site_packages()],
         "uid": _next_uid() if os.geteuid() == 0 and isolated else None,
         "isolated": isolated,
         "limits": bounds.limits | ({} if os.geteuid() == 0 else {"processes": bounds.processes + _running()}),

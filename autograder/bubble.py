@@ -19,6 +19,9 @@ ROOT = Path(__file__).parent.parent
 INSIDE = "/room"
 """Where the room's code lies inside the sandbox."""
 
+PACKAGES = "/packages"
+"""Where installed packages lie inside: at a place of their own, since theirs may be below a hidden /tmp."""
+
 PLAIN_MODULES = ("__init__", "codec", "stories", "values", "wire")
 """The modules of this package, beside `room/`, that a room needs. None knows a test."""
 
@@ -91,8 +94,8 @@ def _binds() -> tuple[str, ...]:
 
 
 def packages_inside() -> tuple[str, ...]:
-    """Where installed packages lie inside: at a place of their own, since theirs may be below a hidden /tmp."""
-    return tuple(f"{INSIDE}/packages{number}" for number, _ in enumerate(site_packages()))
+    """Where each folder of installed packages lies inside."""
+    return tuple(f"{PACKAGES}/{number}" for number, _ in enumerate(site_packages()))
 
 
 def _hiding(folder: str, place: str) -> list[str]:

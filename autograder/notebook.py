@@ -21,8 +21,9 @@ from autograder.implementations import flat, flat_below
 from autograder.replay import picture
 from autograder.report import looks_like
 from autograder.room.answering import Answerer
+from autograder.room.errors import NOT_A_STUDENTS, students_frame
 from autograder.room.proxies import remote
-from autograder.running import NOT_A_STUDENTS, Verdict, run_named, students_frame
+from autograder.running import Verdict, run_named
 from autograder.scoring import bugs_at_hand
 from autograder.subject import Subject, subject_of
 from autograder.views import Ending, Place

@@ -6,35 +6,16 @@ about time limits or other processes: whoever starts the process sets those.
 
 from __future__ import annotations
 
-import linecache
-import sysconfig
 import time
-import traceback
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from autograder.catalogue import NamedTest
 from autograder.expect import RuleBroken
 from autograder.replay import kept
+from autograder.room.errors import at, place
 from autograder.subject import NotDefined, Subject
-
-HERE = Path(__file__).parent
-NOT_A_STUDENTS = (
-    f"{HERE}/",
-    f"{HERE.parent / 'course'}/",
-    f"{sysconfig.get_path('stdlib')}/",
-    f"{sysconfig.get_path('platlib')}/",
-    "<frozen ",
-    "<string>",
-    "<reference: ",
-    "<flat model: ",
-    "<planted bug ",
-)
-"""How the file names of code begin that no student wrote: an error is placed in the last line outside these."""
 
 
 class Status(StrEnum):
@@ -109,9 +90,9 @@ def explained(error: BaseException) -> str:
 
 
 def _at(error: BaseException, with_line: bool = True) -> str:
-    found = _told_from_a_room(error) or _seen_here(error)
+    found = _told_from_a_room(error)
     if found is None:
-        return ""
+        return at(error, with_line)
     where, number, line = found
     return f" ({where}, line {number}{': ' + line if line and with_line else ''})"
 
@@ -120,23 +101,3 @@ def _told_from_a_room(error: BaseException) -> tuple[str, int, str] | None:
     """Where an error arose in a process of its own, if it came from there: place, line, and the line's text."""
     found: tuple[str, int, str] | None = getattr(error, "at", None)
     return (place(found[0]), *found[1:]) if found else None
-
-
-def _seen_here(error: BaseException) -> tuple[str, int, str] | None:
-    frame = students_frame(error.__traceback__)
-    if frame is None or frame.lineno is None:
-        return None
-    return place(frame.filename), frame.lineno, frame.line or linecache.getline(frame.filename, frame.lineno).strip()
-
-
-def students_frame(trace: TracebackType | None) -> traceback.FrameSummary | None:
-    """The innermost frame of code that a student wrote, if the error came through any."""
-    frames: Iterable[traceback.FrameSummary] = reversed(traceback.extract_tb(trace))
-    return next((frame for frame in frames if not frame.filename.startswith(NOT_A_STUDENTS)), None)
-
-
-def place(filename: str) -> str:
-    """A file name as a student knows it: a cell's or a file's own name, without folders."""
-    if filename.startswith("<"):
-        return filename.strip("<>")
-    return "this notebook" if "ipykernel_" in filename else Path(filename).name

@@ -145,3 +145,37 @@ def tree() -> None:
     from autograder.benchmarks.evictions import main
 
     main()
+
+
+@bench.command()
+def grade(
+    n: Annotated[int, typer.Option("--n", metavar="N", min=1, help="Submissions, all modules together.")] = 100,
+    workers: Annotated[
+        list[int] | None,
+        typer.Option(metavar="N", min=1, help="Grade with so many; may be given again.", show_default="1 and 2"),
+    ] = None,
+    with_budget: Annotated[
+        bool, typer.Option("--with-budget", help="Measure the TTFT budget of L10.4, too, as ol grade does.")
+    ] = False,
+    no_nbgrader: Annotated[bool, typer.Option("--no-nbgrader", help="Leave nbgrader's own run out.")] = False,
+    assert_: Annotated[bool, typer.Option("--assert", help="Exit code 1 if the limit is not met.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What grading a class costs a submission and module, beside nbgrader autograde of the same notebooks.
+
+    Every other submission has a planted bug in it. The limit is 1.5 seconds with the most workers. Exit code 2:
+    it could not be measured.
+    """
+    from autograder.benchmarks import grading
+    from autograder.benchmarks.grading_table import grading_view
+
+    with progress("grade", quiet=as_json) as tell:
+        try:
+            costs = grading.measure(n, sorted({*(workers or (1, 2))}), with_budget, not no_nbgrader, tell)
+        except grading.NbgraderFailed as problem:
+            give_up(str(problem))
+    if as_json:
+        print_json(grading.as_data(costs))
+    else:
+        console().print(grading_view(costs))
+    raise typer.Exit(NOT_PASSED if assert_ and not costs.within_limit else PASSED)

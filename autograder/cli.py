@@ -1,6 +1,6 @@
 """The command `ol`: what can be typed, and what is said when it can't be done.
 
-It knows options and exit codes; `bench` has a file of its own. What is graded, and how, it does not know.
+It knows options and exit codes; `bench` and `grade` have files of their own. What is graded, and how, it does not know.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 
 from autograder.bench_commands import bench
+from autograder.grade_command import grade
 from autograder.sandbox import Sandbox
-from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
+from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, as_module, console, give_up, print_json, progress
 from course.modules import MODULES, Module
 
 if TYPE_CHECKING:
@@ -31,15 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(bench, name="bench")
-
-
-def as_module(wanted: str) -> Module:
-    """The module that is meant by an id or a name; gives up where there is none."""
-    folded = {name.lower(): module for module in MODULES for name in (module.id, module.name)}
-    if found := folded.get(wanted.lower()):
-        return found
-    listed = "\n".join(f"  {module.id:6} {module.title}" for module in MODULES)
-    give_up(f"there is no module {wanted}. There are:\n{listed}")
+app.command()(grade)
 
 
 M = Annotated[str, typer.Argument(metavar="M", help="The module's id, such as L8.4.")]
@@ -125,6 +118,7 @@ def check(
 
     The exit code is the verdict: 0 passed, 1 not passed, 2 could not be graded.
     """
+    from autograder import keeper
     from autograder.grading import grade
     from autograder.report import as_data, shown
     from autograder.rooms import Rooms
@@ -134,6 +128,7 @@ def check(
     chosen = as_module(module)
     target = _target(chosen, path, reference)
     rooms = Rooms(sandbox)
+    keeper.begin()
     with progress(f"{chosen.id} {target.name}", quiet=as_json) as tell:
         try:
             report = grade(target, chosen, Limits(test_s=timeout), ref_deps, tell, rooms, with_budget=True)
@@ -281,12 +276,25 @@ def _print_finding(out: Console, finding: Finding) -> None:
 
 @app.command()
 def demo(
+    what: Annotated[
+        str, typer.Argument(metavar="grade", help="Grade a part of the sample class instead.", show_default=False)
+    ] = "",
     model: Annotated[
         str, typer.Option(metavar="NAME", help="smollm2, byte, or a folder with a Llama checkpoint.")
     ] = "smollm2",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the charts go.")] = Path("out"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where charts, tables and pages go.")] = Path("out"),
 ) -> None:
-    """Serve eight chats without and with a prefix cache, show what that saves, then grade three sample notebooks."""
+    """Serve eight chats without and with a prefix cache, show what that saves, then grade three sample notebooks.
+
+    ol demo grade grades a part of a sample class, right, wrong, careless and
+    hostile, and writes the pages that an instructor looks at.
+    """
+    if what == "grade":
+        from autograder.class_demo import class_demo
+
+        raise typer.Exit(PASSED if class_demo(console(), out) else NOT_PASSED)
+    if what:
+        give_up(f"there is no demo called {what}: there are ol demo and ol demo grade.")
     from autograder.demo import demo as run
 
     raise typer.Exit(PASSED if run(console(), model, out) else NOT_PASSED)

@@ -89,9 +89,16 @@ def encode(value: Any, handles: Handles | None = None) -> Any:
 
 
 def _items(values: Any, handles: Handles | None) -> list[Any]:
-    if set(map(type, values)) == {int} and -SHORT_INT < min(values) and max(values) < SHORT_INT:
-        return list(values)  # prompts are long lists of small numbers: the quick way
+    kinds = set(map(type, values))  # prompts are long lists of small numbers, of one kind: the quick way
+    if kinds == {int} and -SHORT_INT < min(values) and max(values) < SHORT_INT:
+        return list(values)
+    if kinds <= _AS_THEY_ARE:
+        return list(values)
     return [encode(item, handles) for item in values]
+
+
+_AS_THEY_ARE = frozenset({str, float, bool, type(None)})
+"""What JSON writes as encode does."""
 
 
 def _encode_rest(kind: type, value: Any, handles: Handles | None) -> Any:
@@ -161,7 +168,7 @@ def decode(data: Any, thing: Callable[[Any], Any] = Node) -> Any:
     if data is None or kind in (bool, int, str, float):
         return data
     if kind is list:
-        return data if set(map(type, data)) == {int} else [decode(item, thing) for item in data]
+        return _decoded(data, thing)
     if kind is dict and len(data) == 1:
         ((tag, body),) = data.items()
         try:
@@ -169,6 +176,14 @@ def decode(data: Any, thing: Callable[[Any], Any] = Node) -> Any:
         except (KeyError, TypeError, ValueError) as problem:
             raise WireBroken(f"{tag!r} does not hold what it should") from problem
     raise WireBroken("this is no value")
+
+
+def _decoded(data: list[Any], thing: Callable[[Any], Any]) -> list[Any]:
+    return data if set(map(type, data)) <= _READ_AS_THEY_ARE else [decode(item, thing) for item in data]
+
+
+_READ_AS_THEY_ARE = frozenset({int, str, float, bool, type(None)})
+"""What decode gives as it came out of JSON."""
 
 
 def _list(body: Any) -> list[Any]:
@@ -179,7 +194,7 @@ def _list(body: Any) -> list[Any]:
 
 def _decode_result(body: Any, thing: Callable[[Any], Any]) -> Any:
     name, items = _list(body)
-    return _RESULTS[name](*[decode(item, thing) for item in _list(items)])
+    return _RESULTS[name](*_decoded(_list(items), thing))
 
 
 def _decode_ref(body: Any, thing: Callable[[Any], Any]) -> Ref:
@@ -199,7 +214,7 @@ _RESULTS: Mapping[str, Any] = {result.__name__: result for result in RESULTS}
 
 _DECODERS: Mapping[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
     "i": lambda body, thing: int(body, 16),
-    "t": lambda body, thing: tuple([decode(item, thing) for item in _list(body)]),
+    "t": lambda body, thing: tuple(_decoded(_list(body), thing)),
     "d": lambda body, thing: {decode(key, thing): decode(item, thing) for key, item in _list(body)},
     "b": lambda body, thing: bytes.fromhex(body),
     "m": lambda body, thing: contract.PrefixCache(body),

@@ -1,8 +1,8 @@
 """Where a student's own earlier modules stand, for a submission that builds on them.
 
 It knows two places: beside the submission, and nbgrader's `submitted/<student>/<assignment>/<notebook>`,
-where the sibling folder of the same student has the earlier assignment. Whether the work found there is
-any good it does not know.
+where the sibling folder of the same student has the earlier assignment; or it is given the files. Whether
+the work found there is any good it does not know.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from autograder import reading
-from autograder.files import Unreadable
+from autograder.files import File, Unreadable
 from autograder.reading import Submission
 from course import modules
 from course.modules import Module
@@ -25,6 +25,19 @@ def earlier_work(path: Path, module: Module) -> Mapping[str, Submission]:
     """
     found = {need: read for need in module.needs if (read := _read(path, module, modules.find(need)))}
     return {need: submission for need, submission in found.items() if _whole(submission)}
+
+
+def earlier_among(files: Mapping[str, File], module: Module) -> Mapping[str, Submission]:
+    """The same from files in memory, by module name."""
+    found = {need: read for need in module.needs if need in files and (read := _read_file(files[need], need))}
+    return {need: submission for need, submission in found.items() if _whole(submission)}
+
+
+def _read_file(file: File, need: str) -> Submission | None:
+    try:
+        return reading.read_file(file, modules.find(need))
+    except Unreadable:
+        return None
 
 
 def _read(path: Path, module: Module, need: Module) -> Submission | None:

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from autograder.subject import NotDefined
 from autograder.values import NotPlain, plain
 
 
@@ -35,12 +36,12 @@ def holds(condition: bool, rule: str, **values: object) -> None:
 
 @contextlib.contextmanager
 def refuses(error: type[BaseException], rule: str) -> Iterator[None]:
-    """The block raises `error`, or a kind of it, and nothing else."""
+    """The block raises `error`, or a kind of it, and nothing else; what is not written yet is told as such."""
     try:
         yield
     except error:
         return
-    except RuleBroken:
+    except (RuleBroken, NotDefined, NotImplementedError):
         raise
     except Exception as other:
         raise RuleBroken(

@@ -51,6 +51,8 @@ class Report:
     `below` says what it stood on (nothing for the lowest modules), `isolation` how well it was kept apart
     from its verdict, `remarks` what the student should know besides, `budget` what came of a measurement
     that is no part of the verdict, where there was one, `diagnosis` the pitfalls that failed tests look like.
+    `lost_first` is the first named test that it did not pass on the student's own earlier modules, before any
+    verdict was taken from flat models: a later module stands on this one where there is none.
     """
 
     module: Module
@@ -63,6 +65,7 @@ class Report:
     seconds: float = 0.0
     budget: Budget | None = None
     diagnosis: tuple[Candidate, ...] = ()
+    lost_first: str = ""
 
     @property
     def n_passed(self) -> int:
@@ -121,24 +124,49 @@ def grade(
         return unread(module, path.name, Status.NOT_SUBMITTED, f"There is no {path.name}.")
     except Unreadable as problem:
         return unread(module, path.name, Status.UNREADABLE, str(problem))
-    room, limits, remarks = room or Rooms(), limits or Limits(), Remarks()
+    room, limits = room or Rooms(), limits or Limits()
     base = Footing({}) if flat_below else _footing(path, module, limits, room)
-    work = Work(submission, limits, base.earlier)
+    whose = "the reference" if _is_reference(path) else "your own"
+    report = grade_read(Work(submission, limits, base.earlier), room, tell, with_budget, base.remarks, whose)
+    return replace(report, seconds=time.perf_counter() - start)
+
+
+def grade_read(
+    work: Work,
+    room: Room,
+    tell: Tell = silent,
+    with_budget: bool = False,
+    on: Sequence[str] = (),
+    whose: str = "your own",
+) -> Report:
+    """Grade a submission that is read already, over earlier modules that are known to be sound.
+
+    Args:
+        work: the submission, its limits, and the earlier modules.
+        room: where to run it.
+        tell: hears how far it is.
+        with_budget: measure the module's budget at the end, if it has one.
+        on: what there is to say about the earlier modules that are not taken.
+        whose: the earlier modules, in words.
+    """
+    start, submission, remarks = time.perf_counter(), work.submission, Remarks()
     found = _named(work, room, remarks, tell)
     verdicts, blamed = settled(work, found, lambda again, tests: room.verdicts(again, tests, Remarks()))
     own = _own(work, room, remarks, tell)
     report = Report(
-        module,
+        submission.module,
         submission.name,
         tuple(_explain(verdict, submission, remarks) for verdict in verdicts),
         own,
-        _below(work, path),
+        _below(work, whose),
         room.isolation,
-        (*submission.remarks, *_problems(submission), *remarks.raised, *base.remarks, *blamed),
+        (*submission.remarks, *_problems(submission), *remarks.raised, *on, *blamed),
+        lost_first=next((verdict.test for verdict in found if not verdict.passed), ""),
     )
-    if with_budget and has_budget(module):
+    if with_budget and has_budget(submission.module):
         report = replace(report, budget=budget(report.named_passed, lambda: room.names(work), tell))
-    return replace(report, diagnosis=diagnose(module, report.verdicts), seconds=time.perf_counter() - start)
+    diagnosis = diagnose(submission.module, report.verdicts)
+    return replace(report, diagnosis=diagnosis, seconds=time.perf_counter() - start)
 
 
 def unread(module: Module, name: str, status: Status, reason: str) -> Report:
@@ -159,9 +187,8 @@ def _is_reference(path: Path) -> bool:
     return path.resolve().parent == implementations.SOLUTIONS.resolve()
 
 
-def _below(work: Work, path: Path) -> str:
+def _below(work: Work, whose: str) -> str:
     """What a submission stood on, in words."""
-    whose = "the reference" if _is_reference(path) else "your own"
     flat = [need for need in work.submission.module.needs if need not in work.earlier]
     own = [f"{whose} {submission.name}" for submission in work.earlier.values()]
     models = f"flat models of {', '.join(flat)}" if len(flat) > 1 else f"the flat model of {flat[0]}" if flat else ""

@@ -7,6 +7,7 @@ How the room is started it does not know.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autograder.room.cells import filename_of
@@ -37,24 +38,23 @@ class Job:
     """What a room runs before it serves: parts lowest first; the last one is the module under test.
 
     `own_tests` makes the last part's cells own tests: its names are bound to stand-ins before they run
-    (autograder/room/own.py). `warm` names modules to import before any student's code.
+    (autograder/room/own.py). `warm` names modules to import before any student's code; `compiled` are cells
+    that forks will run, compiled once for all of them.
     """
 
     parts: tuple[Part, ...]
     own_tests: bool = False
     warm: tuple[str, ...] = ()
+    compiled: tuple[Cell, ...] = ()
 
     def message(self, cell_s: float) -> Message:
         """The job as the room's first message."""
         parts = [
-            {
-                "module": part.module.name,
-                "is_notebook": part.is_notebook,
-                "cells": [{"source": c.source, "place": c.place, "given": c.given} for c in part.cells],
-            }
+            {"module": part.module.name, "is_notebook": part.is_notebook, "cells": written(part.cells)}
             for part in self.parts
         ]
-        return {"parts": parts, "own_tests": self.own_tests, "warm": list(self.warm), "cell_s": cell_s}
+        rest = {"own_tests": self.own_tests, "warm": list(self.warm), "compiled": written(self.compiled)}
+        return {"parts": parts, **rest, "cell_s": cell_s}
 
     def line(self, dump: str) -> str:
         """The innermost line of a student's cell in a dump of a stack: its place, number and text; "" if none."""
@@ -70,6 +70,11 @@ class Job:
                 text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
                 return f"{cell.place}, line {number}{': ' + text if text else ''}"
         return ""
+
+
+def written(cells: Iterable[Cell]) -> list[Message]:
+    """Cells as a room is told of them."""
+    return [{"source": cell.source, "place": cell.place, "given": cell.given} for cell in cells]
 
 
 FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}) in ', re.MULTILINE)

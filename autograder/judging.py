@@ -5,13 +5,14 @@ It knows how a failing story becomes a short one. What is right it does not know
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from autograder.expect import RuleBroken
 from autograder.looking import looks, seen
-from autograder.stories import Outcome, Ref, Story, play
+from autograder.stories import Call, Outcome, Ref, Story, play
+from autograder.subject import NotDefined
 from autograder.telling import show
 
 
@@ -27,8 +28,11 @@ class Fault:
 
 Judge = Callable[[Story, Sequence[Outcome]], Fault | None]
 
-SHRINK_PLAYS = 400
-"""Shrinking stops after so many plays: a short story matters more than the shortest."""
+SHRINK_CALLS = 40_000
+"""Shrinking stops after so many calls, all plays together: a short story matters more than the shortest."""
+
+OF_A_SEQUENCE = frozenset({"allocate", "append_slot", "release", "block_table"})
+"""Calls of a manager that begin with the id of a sequence: those of one sequence only make sense together."""
 
 BY_CHANCE = (
     "The same calls on a new object gave two different results: they must not depend on chance, "
@@ -46,12 +50,14 @@ def hold(story: Story, names: Mapping[str, Any], judge: Judge, intro: str) -> No
         judge: finds the first wrong outcome.
         intro: the sentence that opens the failure message.
     """
-    fault = judge(story, play(story, names))
+    outcomes = play(story, names)
+    fault = judge(story, outcomes)
     if fault is None:
         return
+    _refuse_unwritten(outcomes[fault.at])
     if judge(story, play(story, names)) != fault:
         raise RuleBroken(f"{intro}\n  {BY_CHANCE}")
-    short = shrink(story[: fault.at + 1], lambda calls: judge(calls, play(calls, names)) is not None)
+    short = shrink(story[: fault.at + 1], lambda calls: judge(calls, play(calls, names)))
     outcomes = play(short, names)
     fault = judge(short, outcomes)
     if fault is None:
@@ -59,6 +65,14 @@ def hold(story: Story, names: Mapping[str, Any], judge: Judge, intro: str) -> No
     short, outcomes = short[: fault.at + 1], outcomes[: fault.at + 1]
     looked = play((*short, *looks(short)), names)[len(short) :]
     raise StoryFailed(intro, short, outcomes, fault, seen(short, looked))
+
+
+def _refuse_unwritten(outcome: Outcome) -> None:
+    """A call of what is not there yet breaks no rule: there is nothing to judge."""
+    if outcome.raised == "NotDefined":
+        raise NotDefined(outcome.message)
+    if outcome.raised == "NotImplementedError" and outcome.error is not None:
+        raise outcome.error
 
 
 class StoryFailed(RuleBroken):
@@ -82,32 +96,49 @@ class StoryFailed(RuleBroken):
         )
 
 
-def shrink(story: Story, fails: Callable[[Story], bool], plays: int = SHRINK_PLAYS) -> Story:
-    """A shorter story that still fails: cut off the end, then drop runs of calls, long runs first."""
-    left = [plays]
+def shrink(story: Story, find: Callable[[Story], Fault | None], calls: int = SHRINK_CALLS) -> Story:
+    """A shorter story that still fails: first whole sequences are dropped, then runs of calls, large parts first.
 
-    def still_fails(calls: Story) -> bool:
-        left[0] -= 1
-        return left[0] >= 0 and fails(calls)
+    Args:
+        story: fails at its last call.
+        find: the first fault in a story, if there is one; what comes after it is cut off.
+        calls: how many calls may be played, all plays together.
+    """
+    left = [calls]
 
-    size = max(len(story) // 2, 1)
+    def failing(shorter: Story) -> Story | None:
+        left[0] -= len(shorter)
+        fault = find(shorter) if shorter and left[0] >= 0 else None
+        return shorter[: fault.at + 1] if fault else None
+
+    if any(call.target == "BlockManager" for call in story):
+        story = _dropped(story, _sequence, failing)
+    return _dropped(story, lambda call: call.label, failing)
+
+
+def _sequence(call: Call) -> Hashable:
+    return ("sequence", call.args[0]) if call.verb in OF_A_SEQUENCE else call.label
+
+
+def _dropped(story: Story, part: Callable[[Call], Hashable], failing: Callable[[Story], Story | None]) -> Story:
+    """What is left when parts are dropped that the failure does not need: half of them at a time, a quarter, ..."""
+    size = max(len(set(map(part, story))) // 2, 1)
     while size:
-        start = len(story) - size
-        while start > -size:
-            shorter = _without(story, max(start, 0), start + size)
-            if shorter and len(shorter) < len(story) and still_fails(shorter):
-                story = shorter
-            start -= size
+        parts = list(dict.fromkeys(map(part, story)))
+        for end in range(len(parts), 0, -size):
+            shorter = _without(story, set(parts[max(end - size, 0) : end]), part)
+            if len(shorter) < len(story):
+                story = failing(shorter) or story
         size //= 2
     return story
 
 
-def _without(story: Story, start: int, end: int) -> Story:
-    """The story without a run of calls, nor those that need a result of theirs."""
-    gone = {call.label for call in story[start:end]}
+def _without(story: Story, parts: Set[Hashable], part: Callable[[Call], Hashable]) -> Story:
+    """The story without some of its parts, nor the calls that need a result of theirs."""
+    gone = set()
     kept = []
-    for place, call in enumerate(story):
-        if start <= place < end or any(ref.call in gone for ref in _refs((call.target, *call.args))):
+    for call in story:
+        if part(call) in parts or any(ref.call in gone for ref in _refs((call.target, *call.args))):
             gone.add(call.label)
         else:
             kept.append(call)

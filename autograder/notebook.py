@@ -237,7 +237,7 @@ class Points(float):
 
     def __new__(cls, value: float, most: float) -> Points:
         """Points, and how many there are at most."""
-        points = super().__new__(cls, round(value, 1))
+        points = super().__new__(cls, round(value, 2))
         points.most = most
         return points
 
@@ -251,7 +251,7 @@ def score_own_tests(points: float = 20) -> Points:
     """Run the tests in this notebook against right implementations and against planted bugs.
 
     Returns:
-        The share of `points` that goes with the share of planted bugs caught.
+        The part of `points` that these tests earn: all of them from the share of planted bugs that is needed.
 
     Raises:
         CheckFailed: the tests are not valid: there are none, or a right implementation fails one.
@@ -261,4 +261,4 @@ def score_own_tests(points: float = 20) -> Points:
     _show(views.bug_score(session.module, bugs_at_hand(session.module), score))
     if not score.valid:
         raise CheckFailed(score.reason.split("\n")[0])
-    return Points(points * (score.share if score.graded else 0.0), points)
+    return Points(points * score.credit, points)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autograder import scoring
+from autograder import jobs, scoring
 from autograder.reading import Cell, Submission
 from autograder.remote import Bounds, Job, Part, RoomClient, RoomDied, RoomTimeout
 from autograder.room.calls import read_request
@@ -89,7 +89,8 @@ def _job(submission: Submission) -> Job:
     warm = set(_imported(submission.for_own_tests))
     if any(word in cell.source for cell in submission.for_own_tests for word in DRAWS_TEXT):
         warm.add("autograder.room.characters")
-    return Job((Part(submission.module, (), submission.is_notebook),), own_tests=True, warm=tuple(sorted(warm)))
+    part = Part(submission.module, (), submission.is_notebook)
+    return Job((part,), own_tests=True, warm=tuple(sorted(warm)), compiled=_cells(submission))
 
 
 def _imported(cells: Sequence[Cell]) -> Iterator[str]:
@@ -112,12 +113,9 @@ def _can_be_warm(name: str) -> bool:
     return False
 
 
-def _cells(submission: Submission) -> list[Message]:
-    return [
-        {"source": cell.source, "place": cell.place, "given": cell.given}
-        for cell in submission.for_own_tests
-        if not cell.problem
-    ]
+def _cells(submission: Submission) -> tuple[jobs.Cell, ...]:
+    wanted = [cell for cell in submission.for_own_tests if not cell.problem]
+    return tuple(jobs.Cell(cell.source, cell.place, cell.given) for cell in wanted)
 
 
 # ---------------------------------------------------------------- rounds
@@ -172,7 +170,7 @@ class _Room:
             max(self.ends - time.monotonic(), 1.0),
             "own",
             names=list(serving.names),
-            cells=_cells(self.work.submission),
+            cells=jobs.written(self.client.job.compiled),
             is_notebook=self.work.submission.is_notebook,
         )
 
@@ -266,8 +264,7 @@ class _Talk:
         raise _Used
 
     def _watch_for(self, seconds: float) -> None:
-        self.watch.stop()
-        self.watch = Watch(min(seconds, max(self.room.ends - time.monotonic(), 0.0)))
+        self.watch.again(min(seconds, max(self.room.ends - time.monotonic(), 0.0)))
 
 
 _STEPS: dict[Any, Callable[[_Talk, Message], Message]] = {

@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder.files import FORMAT, Unreadable, book_in, rows_of, source_of, text_of
+from autograder.files import FORMAT, File, Unreadable, book_in, bytes_of, rows_of, source_of, text_of
 from autograder.overlooked import Found, body_of, overlooked, solution_cells
 from course.modules import Module
 
@@ -90,21 +90,44 @@ def read(path: Path, module: Module) -> Submission:
         FileNotFoundError: there is no such file.
         Unreadable: the file as a whole can't be read. A cell that can't be read is kept, with its problem.
     """
-    if path.suffix == ".ipynb":
-        return _notebook(path, module)
-    if path.suffix == ".py":
-        return _python_file(path, module)
-    raise Unreadable(f"{path.name} is neither a notebook (.ipynb) nor a Python file (.py).")
+    return read_file(opened(path, module), module)
+
+
+def opened(path: Path, module: Module) -> File:
+    """What a submission is read from, in memory: the file, and beside a Python file the one with its tests.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        Unreadable: it can't be opened, or is neither a notebook nor a Python file.
+    """
+    _reader(path.name)
+    tests = tests_beside(path, module) if path.suffix.lower() == ".py" else None
+    data = bytes_of(path)
+    return File(path.name, data, File(tests.name, bytes_of(tests)) if tests else None)
+
+
+def read_file(file: File, module: Module) -> Submission:
+    """A submission from a file in memory. Raises Unreadable as `read` does."""
+    return _reader(file.name)(file, module)
+
+
+def _reader(name: str) -> Callable[[File, Module], Submission]:
+    """What reads a file of this name."""
+    if name.lower().endswith(".ipynb"):
+        return _notebook
+    if name.lower().endswith(".py"):
+        return _python_file
+    raise Unreadable(f"{name} is neither a notebook (.ipynb) nor a Python file (.py).")
 
 
 # ---------------------------------------------------------------- Python files
 
 
-def _python_file(path: Path, module: Module) -> Submission:
-    cells = [_cell(Role.SOLUTION, text_of(path), path.name)]
-    if tests := tests_beside(path, module):
-        cells.append(_cell(Role.OWN_TESTS, text_of(tests), tests.name))
-    return Submission(module, path.name, tuple(cells), is_notebook=False)
+def _python_file(file: File, module: Module) -> Submission:
+    cells = [_cell(Role.SOLUTION, text_of(file), file.name)]
+    if file.tests:
+        cells.append(_cell(Role.OWN_TESTS, text_of(file.tests), file.tests.name))
+    return Submission(module, file.name, tuple(cells), is_notebook=False)
 
 
 def tests_beside(path: Path, module: Module) -> Path | None:
@@ -116,31 +139,31 @@ def tests_beside(path: Path, module: Module) -> Path | None:
 # ---------------------------------------------------------------- notebooks
 
 
-def _notebook(path: Path, module: Module) -> Submission:
-    book = book_in(path)
-    rows = rows_of(book, path)
-    found = [_found(path.name, number, row) for number, row in enumerate(rows, start=1)]
+def _notebook(file: File, module: Module) -> Submission:
+    book = book_in(file)
+    rows = rows_of(book, file)
+    found = [_found(file.name, number, row) for number, row in enumerate(rows, start=1)]
     labelled = any(_nbgrader(row) for row in rows)
     marked = any(
         _labelled_own_tests(row) and _defines_tests(cell.source) for row, cell in zip(rows, found, strict=True)
     )
     cells = [
         replace(
-            _cell(Role.HELPER, each.source, f"{path.name}, cell {each.number}"),
+            _cell(Role.HELPER, each.source, f"{file.name}, cell {each.number}"),
             role=_role(row, each.source, module, own_tests_are_marked=marked),
             given=bool(_nbgrader(row).get("locked")) or (not labelled and _is_the_courses(each.source, module)),
         )
         for row, each in zip(rows, found, strict=True)
         if each.is_code
     ]
-    remarks = overlooked(path.name, found, module.exports, _expected(module) if labelled else ())
+    remarks = overlooked(file.name, found, module.exports, _expected(module) if labelled else ())
     if not labelled:
-        remarks.insert(0, f"{path.name} has lost its nbgrader metadata: cells are told apart by what they define.")
+        remarks.insert(0, f"{file.name} has lost its nbgrader metadata: cells are told apart by what they define.")
     if book["nbformat"] != FORMAT:
         remarks.insert(
-            0, f"{path.name} has notebook format {book['nbformat']}: open it in JupyterLab and save it again."
+            0, f"{file.name} has notebook format {book['nbformat']}: open it in JupyterLab and save it again."
         )
-    return Submission(module, path.name, tuple(cells), remarks=tuple(remarks))
+    return Submission(module, file.name, tuple(cells), remarks=tuple(remarks))
 
 
 def _found(name: str, number: int, row: Mapping[str, Any]) -> Found:

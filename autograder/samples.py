@@ -1,33 +1,25 @@
 """The sample submissions of L8.4 that `ol demo` grades: one right, one with a pitfall, one that loops.
 
 It knows how each differs from the finished notebook: by one edit of a cell. `python -m autograder.samples`
-writes the files anew from the notebook's text and the solutions; a test fails if they no longer agree.
-How they are graded it does not know.
+writes the files anew from the notebook's text and the solutions, and with them the sample class
+(autograder/class_samples.py); a test fails if they no longer agree. How they are graded it does not know.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autograder import class_samples
+from autograder.class_notebooks import MARKER
 from autograder.planted import planted_bugs
 from course import modules
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "submissions"
 MODULE = modules.find("L8.4")
 PITFALL = "s01"
-
-MARKER = re.compile(r"^ *### (?:BEGIN|END) SOLUTION.*\n?", re.MULTILINE)
-"""nbgrader's marks around a solution, which no student's notebook has."""
-
-EVICTS_ONCE = "        evicted = self.tree.evict(n_blocks)\n"
-EVICTS_FOREVER = EVICTS_ONCE + (
-    "        while len(evicted) < n_blocks:\n            evicted += self.tree.evict(n_blocks - len(evicted))\n"
-)
-"""A loop that insists on n blocks never ends when fewer are there."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +45,11 @@ class Sample:
 def samples() -> tuple[Sample, ...]:
     """The three samples."""
     pitfall = next(bug for bug in planted_bugs(MODULE) if bug.id == PITFALL)
+    ((once, forever),) = class_samples.edits(MODULE, "endless")
     return (
         Sample("right", "a right notebook", "", "", True, "passed"),
         Sample("matched_whole", pitfall.title, pitfall.find, pitfall.put, False, "failed"),
-        Sample("endless_eviction", "evict() loops", EVICTS_ONCE, EVICTS_FOREVER, False, "timed out"),
+        Sample("endless_eviction", "evict() loops", once, forever, False, "timed out"),
     )
 
 
@@ -82,7 +75,7 @@ def text_of(sample: Sample, finished: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Write the three notebooks."""
+    """Write the three notebooks and the class."""
     from notebooks import build
 
     finished = build.build(MODULE.name)
@@ -90,6 +83,7 @@ def main() -> None:
     for sample in samples():
         sample.path.write_text(text_of(sample, finished), encoding="utf-8")
         print(f"{sample.path.name}: {sample.what}")
+    print(f"{class_samples.FOLDER.name}/: {class_samples.write()} files of {len(class_samples.students())} students")
 
 
 if __name__ == "__main__":

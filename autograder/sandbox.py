@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from autograder import bubble
+from autograder import bubble, keeper
 from autograder.bubble import ENVIRONMENT, INSIDE, ROOT
 
 FIRST_UID = 2_000_000_000
@@ -82,6 +82,7 @@ class Started:
     isolation: str
     inner: int | None = None
     folder: tempfile.TemporaryDirectory[str] | None = None
+    kept: int | None = None
     _closed: list[bool] = field(default_factory=list)
 
     def end(self) -> None:
@@ -105,6 +106,8 @@ class Started:
         self.errors.close()
         if self.folder is not None:
             self.folder.cleanup()
+        if self.kept is not None:
+            keeper.forget(self.kept)
 
     @property
     def last_words(self) -> str:
@@ -198,7 +201,23 @@ def _start(bounds: Bounds, isolated: bool) -> Started:
     if isolated:
         os.close(tells)
         inner = _inner(info)
-    return Started(process, ours, where, errors, ISOLATED if isolated else NOT_ISOLATED, inner, folder)
+    isolation = ISOLATED if isolated else NOT_ISOLATED
+    return Started(process, ours, where, errors, isolation, inner, folder, _kept(process, inner, folder))
+
+
+def _kept(
+    process: subprocess.Popen[bytes], inner: int | None, folder: tempfile.TemporaryDirectory[str] | None
+) -> int | None:
+    """Have this process's keeper end the room with it; its number there, or None where nothing is to be kept."""
+    if inner is not None:
+        return keeper.keep(inner)
+    if folder is None or not hasattr(os, "pidfd_open"):
+        return None
+    plain = os.pidfd_open(process.pid)
+    try:
+        return keeper.keep(plain, folder.name)
+    finally:
+        os.close(plain)
 
 
 def _inner(info: int) -> int | None:

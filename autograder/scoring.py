@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 from autograder import implementations
 from autograder.planted import PlantedBug, planted_bugs
@@ -110,9 +111,27 @@ class OwnScore:
         return len(self.caught) / self.n_bugs if self.n_bugs else 0.0
 
     @property
+    def credit(self) -> float:
+        """The part of the points that a suite gets; none for one that is not valid or not graded."""
+        counts = self.valid and self.graded
+        return credit(len(self.caught), self.n_bugs, bool(self.required_missed)) if counts else 0.0
+
+    @property
     def passed(self) -> bool:
         """Valid, at least the threshold's share caught, and every required bug among them."""
         return self.valid and self.graded and self.share >= THRESHOLD and not self.required_missed
+
+
+def credit(caught: int, planted: int, misses_required: bool) -> float:
+    """How much of their points own tests get, from 0.0 to 1.0: the share caught over the share that is needed.
+
+    A suite that misses a required bug gets at most what the last step below the threshold gives.
+    """
+    if not planted:
+        return 0.0
+    if misses_required:
+        caught = min(caught, max(n for n in range(planted + 1) if n / planted < THRESHOLD))
+    return min(caught / planted / THRESHOLD, 1.0)
 
 
 # ---------------------------------------------------------------- the order of the rounds
@@ -124,7 +143,7 @@ def bugs_at_hand(module: Module) -> tuple[PlantedBug, ...]:
         implementations.reference_source(module)
     except implementations.NoReference:
         return ()
-    return planted_bugs(module)
+    return _bugs(module)
 
 
 def order(module: Module, seed: str) -> tuple[str, ...]:
@@ -145,7 +164,10 @@ def implementation(module: Module, name: str) -> Subject:
         return implementations.flat(module)
     if name == REFERENCE:
         return implementations.reference(module)
-    return implementations.buggy(module, next(bug for bug in planted_bugs(module) if bug.id == name))
+    return implementations.buggy(module, next(bug for bug in _bugs(module) if bug.id == name))
+
+
+_bugs = cache(planted_bugs)
 
 
 def hopeless(round_: Round) -> bool:

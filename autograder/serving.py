@@ -174,17 +174,27 @@ def _carried(message: Message) -> Message:
 
 
 class Watch:
-    """Ends a call that is still running when the round's time is over; calls are made in the thread that made this."""
+    """Ends a call that is still running when the time of a step is over; calls are made in the thread that made this.
+
+    One thread watches over all steps of a round: each step sets the time anew.
+    """
 
     def __init__(self, seconds: float) -> None:
         """Watch from now on, for so many seconds."""
         self.ends = time.monotonic() + seconds
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
-        self._inside = self._fired = self._over = False
-        self._timer = threading.Timer(seconds, self._fire)
-        self._timer.daemon = True
-        self._timer.start()
+        self._changed = threading.Condition(self._lock)
+        self._inside = self._fired = self._over = self._stopped = False
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def again(self, seconds: float) -> None:
+        """Watch for so many seconds from now, whatever was set before. Between calls only."""
+        ends = time.monotonic() + seconds
+        with self._lock:
+            if self._over or ends < self.ends:
+                self._changed.notify()
+            self.ends, self._over = ends, False
 
     @property
     def left(self) -> float:
@@ -211,11 +221,21 @@ class Watch:
 
     def stop(self) -> None:
         """Watch no longer."""
-        self._timer.cancel()
+        with self._lock:
+            self._stopped = True
+            self._changed.notify()
+
+    def _watch(self) -> None:
+        with self._lock:
+            while not self._stopped:
+                left = self.ends - time.monotonic()
+                if left > 0 or self._over:
+                    self._changed.wait(None if self._over else left)
+                    continue
+                self._over = True
+                if self._inside:
+                    self._fire()
 
     def _fire(self) -> None:
-        with self._lock:
-            self._over = True
-            if self._inside:
-                self._fired = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(OutOfTime))
+        self._fired = True
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(OutOfTime))

@@ -1,4 +1,5 @@
-"""What every command of `ol` shares: where output goes, exit codes, how it gives up, how it shows progress.
+"""What every command of `ol` shares: where output goes, exit codes, how it gives up, how it shows progress,
+how a module is named.
 
 It knows terminals and pipes. What is said there it does not know.
 """
@@ -12,6 +13,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+
+from course.modules import MODULES, Module
 
 PASSED, NOT_PASSED, COULD_NOT = 0, 1, 2
 
@@ -35,6 +38,15 @@ def give_up(message: str) -> NoReturn:
 def print_json(data: Any) -> None:
     """Data for programs, on standard output."""
     print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def as_module(wanted: str) -> Module:
+    """The module that is meant by an id or a name; gives up where there is none."""
+    folded = {name.lower(): module for module in MODULES for name in (module.id, module.name)}
+    if found := folded.get(wanted.lower()):
+        return found
+    listed = "\n".join(f"  {module.id:6} {module.title}" for module in MODULES)
+    give_up(f"there is no module {wanted}. There are:\n{listed}")
 
 
 @contextmanager

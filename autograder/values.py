@@ -24,6 +24,7 @@ RESULTS = (
 """The result classes of the contract, the only ones that may be returned."""
 
 SCALARS = (int, float, str, bytes, bool, type(None))
+_SCALARS = frozenset(SCALARS)
 
 
 class NotPlain(Exception):
@@ -39,10 +40,8 @@ def plain(value: Any) -> Any:
     kind = type(value)
     if kind in SCALARS:
         return value
-    if kind is list:
-        return [plain(item) for item in value]
-    if kind is tuple:
-        return tuple(plain(item) for item in value)
+    if kind is list or kind is tuple:
+        return kind(value) if set(map(type, value)) <= _SCALARS else kind([plain(item) for item in value])
     if kind is dict:
         return {plain(key): plain(item) for key, item in value.items()}
     if kind is contract.PrefixCache:

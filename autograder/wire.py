@@ -44,6 +44,9 @@ __all__ = [
     "nearest",
 ]
 
+_write = json.JSONEncoder(separators=(",", ":")).encode
+_read = json.JSONDecoder().decode
+
 LARGEST = 16 << 20
 """Bytes in a message, at most."""
 
@@ -65,7 +68,7 @@ class Channel:
 
     def send(self, message: Message, deadline: float | None = None) -> None:
         """Send a message. Raises WireClosed if nobody is there, Silence if it isn't taken in time."""
-        data = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+        data = _write(message).encode("ascii") + b"\n"
         if len(data) > LARGEST:
             raise WireBroken("a message is longer than 16 MiB")
         self._wait_until(deadline)
@@ -128,7 +131,7 @@ class Channel:
 
 def _parsed(line: bytes) -> Message:
     try:
-        message = json.loads(line)
+        message = _read(line.decode("utf-8"))
     except (ValueError, RecursionError):
         raise WireBroken("the process wrote something that is no message") from None
     if type(message) is not dict:

@@ -129,6 +129,32 @@ def test_stubs_have_none() -> None:
         assert diagnose(module, [Verdict(test.name, Status.FAILED, message) for test in catalogue(module)]) == ()
 
 
+def unwritten(name: str) -> type:
+    """A class of which nothing is written yet."""
+
+    def nothing_yet(self: object, *args: object) -> None:
+        raise NotImplementedError(f"step 1: {name}")
+
+    return type(name, (), {"__init__": nothing_yet})
+
+
+@pytest.mark.parametrize("module", MODULES, ids=ids)
+@pytest.mark.parametrize("there", [True, False], ids=["stubs", "nothing"])
+def test_what_is_not_written_is_told_as_such_by_every_test(module: Module, there: bool) -> None:
+    def function(*args: object) -> object:
+        raise NotImplementedError("step 1")
+
+    names = {name: unwritten(name) if name[0].isupper() else function for name in module.exports}
+    subject = Subject(module, {**implementations.flat_below(module), **(names if there else {})})
+    ends = verdicts(module, subject)
+    assert not any(verdict.passed for verdict in ends)
+    if there:
+        assert [verdict for verdict in ends if not verdict.message.startswith("Not written yet: step")] == []
+    else:
+        assert {verdict.status for verdict in ends} == {Status.NOT_DEFINED}
+    assert diagnose(module, ends) == ()
+
+
 def test_tests_that_are_not_written_yet_do_not_count_against_a_pitfall() -> None:
     module = find("radix_cache")
     bug = next(bug for bug in planted_bugs(module) if bug.id == "s01")

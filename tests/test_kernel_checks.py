@@ -223,12 +223,12 @@ def test_own_tests_earn_their_share_of_the_points(shown: list[Picture]) -> None:
     assert "✓ caught  A fully cached prompt is matched whole (required)" in score
     assert "✗ missed  A lock pins nothing (required)" in score
     assert "Not enough yet: 80% are needed" in score
-    assert points == 2 * score.count("✓ caught") and 0 < points < 24
+    assert points == 24 * score.count("✓ caught") / 12 / 0.8 and 0 < points < 24
 
 
 def test_points_read_as_a_number_and_show_as_a_sentence() -> None:
     points = Points(50 / 3, 20)
-    assert float(repr(points)) == 16.7 and points._repr_html_() == "16.7 of 20 points"
+    assert float(repr(points)) == 16.67 and points._repr_html_() == "16.67 of 20 points"
 
 
 def test_own_tests_leave_the_notebook_as_it_was(shown: list[Picture]) -> None:

@@ -129,6 +129,11 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, data: 
     assert message in str(refused.value)
 
 
+def test_a_name_in_capitals_is_a_name(tmp_path: Path) -> None:
+    path = saved(tmp_path, cell("x = 1")).rename(tmp_path / "WORK.IPYNB")
+    assert read(path).cells[0].source == "x = 1"
+
+
 def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Unreadable, match=r"work\.txt is neither a notebook"):
         read(tmp_path / "work.txt")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autograder.benchmarks.serving import Names, Served, best_names, new_server, serve
@@ -75,6 +75,7 @@ class Result:
         ttft: a median for each repeat.
         prefill_tokens: computed in all timed requests of one repeat, as the engine counts them.
         same_answers: whether every mode answered as none did.
+        served: every request of each repeat by mode, the first one too, which fills the cache and isn't timed.
     """
 
     plan: Plan
@@ -83,6 +84,7 @@ class Result:
     ttft: Mapping[str, tuple[float, ...]]
     prefill_tokens: Mapping[str, int]
     same_answers: bool
+    served: Mapping[str, tuple[tuple[Served, ...], ...]] = field(default_factory=dict)
 
     def ratio(self, mode: str) -> float:
         """TTFT none / TTFT of this mode: the median over repeats, each compared within itself."""
@@ -162,17 +164,21 @@ def measure(loaded: LoadedModel, names: Names, baseline: Names, plan: Plan, tell
     whose = {NONE: baseline, HASH: names, RADIX: names}
     ttft: dict[str, list[float]] = {mode: [] for mode in whose}
     prefill: dict[str, int] = {}
+    every: dict[str, list[tuple[Served, ...]]] = {mode: [] for mode in whose}
     same = True
     for repeat in range(plan.repeats):
         answers = {}
         for place, (mode, classes) in enumerate(_rotated(whose, repeat)):
             tell(mode, repeat * len(whose) + place, plan.repeats * len(whose))
-            served = _one_repeat(loaded, classes, plan, mode, chunk, repeat)
+            first, *served = _one_repeat(loaded, classes, plan, mode, chunk, repeat)
+            every[mode].append((first, *served))
             ttft[mode].append(statistics.median(each.ttft for each in served))
             prefill[mode] = sum(each.prefill_tokens for each in served)
             answers[mode] = [each.tokens for each in served]
         same = same and all(answer == answers[NONE] for answer in answers.values())
-    return Result(plan, chunk_times, chunk, {mode: tuple(times) for mode, times in ttft.items()}, prefill, same)
+    times = {mode: tuple(medians) for mode, medians in ttft.items()}
+    requests = {mode: tuple(repeats) for mode, repeats in every.items()}
+    return Result(plan, chunk_times, chunk, times, prefill, same, requests)
 
 
 def _chunk_times(loaded: LoadedModel, baseline: Names, plan: Plan, tell: Tell) -> dict[int, float]:
@@ -182,7 +188,7 @@ def _chunk_times(loaded: LoadedModel, baseline: Names, plan: Plan, tell: Tell) -
     for round_ in range(CHUNK_ROUNDS):
         for size in times:
             tell(f"none, chunks of {size}", round_, CHUNK_ROUNDS)
-            served = _one_repeat(loaded, baseline, short, NONE, size, round_)
+            served = _one_repeat(loaded, baseline, short, NONE, size, round_)[1:]
             times[size].append(min(each.ttft for each in served))
     return {size: statistics.median(taken) for size, taken in times.items()}
 
@@ -195,10 +201,9 @@ def _rotated(whose: Mapping[str, Names], by: int) -> list[tuple[str, Names]]:
 
 
 def _one_repeat(loaded: LoadedModel, names: Names, plan: Plan, mode: str, chunk: int, seed: int) -> list[Served]:
-    """The timed requests of one repeat on a new server, after one that fills its cache."""
+    """The requests of one repeat on a new server: one that fills its cache, and after it those that are timed."""
     server = new_server(loaded, _config(loaded, plan, mode, chunk), names)
-    served = [serve(server, prompt, NEW_TOKENS) for prompt in _prompts(loaded, plan, plan.n_requests + 1, seed)]
-    return served[1:]
+    return [serve(server, prompt, NEW_TOKENS) for prompt in _prompts(loaded, plan, plan.n_requests + 1, seed)]
 
 
 def _config(loaded: LoadedModel, plan: Plan, mode: str, chunk: int) -> EngineConfig:

@@ -6,6 +6,7 @@ are for it does not know.
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 import types
@@ -71,6 +72,19 @@ def place(filename: str) -> str | None:
 
 
 _places: dict[str, str] = {}
+_compiled: dict[tuple[str, str], types.CodeType] = {}
+
+
+def compile_for_forks(cells: Sequence[Mapping[str, Any]]) -> None:
+    """Compile cells, and run none: forks need not do it then. What can't be compiled is left to them."""
+    for cell in cells:
+        filename = filename_of(cell["place"])
+        with contextlib.suppress(Exception):
+            _compiled[filename, cell["source"]] = _code(cell["source"], filename)
+
+
+def _code(source: str, filename: str) -> types.CodeType:
+    return _compiled.get((filename, source)) or compile(source, filename, "exec", dont_inherit=True)
 
 
 def run_cells(
@@ -92,7 +106,7 @@ def run_cells(
         if not cell["given"]:
             _places[filename] = cell["place"]
         try:
-            exec(compile(cell["source"], filename, "exec", dont_inherit=True), space)
+            exec(_code(cell["source"], filename), space)
         except NotImplementedError:
             pass  # a part that is not written yet: the named tests say so
         except BaseException as error:

@@ -20,6 +20,9 @@ import pytest
 from _pytest.config import Config, _prepareconfig
 from _pytest.runner import runtestprotocol
 from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.internal.cache import LRUCache
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from autograder.room.errors import explained
 
@@ -47,6 +50,7 @@ class Runner:
     def __init__(self) -> None:
         """Set pytest up. What it takes from files and the environment it takes now."""
         self.config: Config = _prepareconfig([*OPTIONS, f"--rootdir={os.getcwd()}"], [self])
+        self.config.option.tbstyle = "no"  # nobody reads pytest's own tracebacks, and they take long to write
         self.config._do_configure()
         self.session = pytest.Session.from_config(self.config)
         self.config.hook.pytest_sessionstart(session=self.session)
@@ -75,7 +79,8 @@ class Runner:
         if hasattr(item, "_initrequest"):
             item._initrequest()  # as pytest does once for each item: fixtures are made anew each time
         try:
-            reports = runtestprotocol(item, log=False, nextitem=None)
+            with _no_constants_of_files():
+                reports = runtestprotocol(item, log=False, nextitem=None)
         except pytest.exit.Exception as exit_:
             self.session._setupstate.teardown_exact(None)
             return FAILED, f"The test asked pytest to exit: {exit_}"
@@ -109,6 +114,23 @@ def nothing_kept() -> Iterator[None]:
             yield
         finally:
             set_hypothesis_home_dir(None)
+
+
+_constants: LRUCache[Any, Any] = LRUCache(1024)
+
+
+@contextlib.contextmanager
+def _no_constants_of_files() -> Iterator[None]:
+    """Keep hypothesis from drawing constants that it finds in the source files of a program.
+
+    They differ from place to place, where draws are to be alike, and to find them takes half a second.
+    """
+    before = providers._get_local_constants, providers.CONSTANTS_CACHE
+    providers._get_local_constants, providers.CONSTANTS_CACHE = Constants, _constants
+    try:
+        yield
+    finally:
+        providers._get_local_constants, providers.CONSTANTS_CACHE = before
 
 
 def is_test(name: str, value: Any) -> bool:

@@ -67,11 +67,14 @@ def _open(room: Room, job: Message) -> None:
         room.space = cells.space_for(module.name, part["is_notebook"])
         if job["own_tests"] and last:
             _lend_stand_ins(room, module, part["is_notebook"])
+        gc.freeze()
+        gc.enable()
         _run(room, part["cells"], job["cell_s"])
         if not (job["own_tests"] and last):
             defined = {name: room.space[name] for name in module.exports if name in room.space}
             modules.bind(defined)
             room.names.update(defined)
+    cells.compile_for_forks(job["compiled"])
     _setitimer(signal.ITIMER_REAL, 0)
     wanted = [name for part in job["parts"] for name in modules.find(part["module"]).exports]
     gc.freeze()  # what is there now is shared by every fork

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 def main(settings: dict[str, Any]) -> None:
     """Lock this process in as the settings say, and serve."""
+    gc.disable()  # all that loads now stays: the server switches this on before the first cell
     sys.path[:] = [*settings["path"], *sys.path]
     from autograder.room import processes, server
 

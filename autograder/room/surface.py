@@ -178,9 +178,9 @@ def rebuilt(value: Any, each: Callable[[Any], Any]) -> Any:
     if kind is int:
         return value
     if kind in (list, tuple):
-        if set(map(type, value)) == {int}:
+        if set(map(type, value)) <= _PLAIN:
             return kind(value)  # prompts are long lists of numbers: the quick way
-        return kind(each(item) for item in value)
+        return kind([each(item) for item in value])
     if kind is dict:
         return {each(key): each(item) for key, item in value.items()}
     if is_contract_result(value):
@@ -188,6 +188,7 @@ def rebuilt(value: Any, each: Callable[[Any], Any]) -> Any:
     return value
 
 
+_PLAIN = frozenset(SCALARS)
 _PARTS = {kind: tuple(part.name for part in fields(kind)) for kind in RESULTS}
 
 

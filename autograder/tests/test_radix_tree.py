@@ -500,18 +500,18 @@ def recursion_limit(limit: int) -> Iterator[None]:
 
 @named(
     "boundary",
-    checks="2,000 prompts, each one token longer than the last, at recursion limit 1,000, through every call",
+    checks="1,200 prompts, each one token longer than the last, at recursion limit 1,000, through every call",
     why="a conversation that grows by a block a turn makes a path as deep as it is long",
 )
 def test_deep_trees_need_no_recursion(subject: Subject) -> None:
-    depth = 2_000
+    depth = 1_200
     tokens = [1] * depth
     tree = subject.RadixTree(1)
     with works("No call recurses with the prompt's length."), recursion_limit(1_000):
         node = tree.insert(tokens, list(tokens)).node
         for n in range(depth - 1, 0, -1):
             tree.match_prefix(tokens[:n])
-        rule = "No call recurses with the prompt's length: 2,000 nested prompts are 2,000 nodes on one path."
+        rule = "No call recurses with the prompt's length: 1,200 nested prompts are 1,200 nodes on one path."
         same(tree.n_nodes, depth, rule)
         rule = "No call recurses with the prompt's length, and each gives on a long path what it gives on a short one."
         same((tree.match_prefix(tokens).n_tokens, len(tree.insert(tokens, tokens).present)), (depth, depth), rule)

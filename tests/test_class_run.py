@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from autograder import class_samples
 from autograder.classroom import keys, store, tables
 from autograder.classroom.executors import Crew, NoCluster, Processes, WorkerDied, local, on_cluster
 from autograder.classroom.grading_run import ClusterLost, Progress, Settings, grade_class
-from autograder.classroom.rows import OWN_TESTS, Class, State
+from autograder.classroom.rows import OWN_TESTS, Class, Result, State
 from autograder.classroom.tasks import Outcome, Task
 from autograder.grading import grade
 from autograder.report import as_data
@@ -281,16 +283,47 @@ def test_a_dask_cluster_grades_the_same_and_outlives_a_worker(tmp_path: Path, mo
 
 
 def test_a_class_of_40_killed_twice_loses_nothing(tmp_path: Path) -> None:
-    _killed_twice(tmp_path, class_of(39, tmp_path / "submitted"), at=(12, 45))
+    folder = class_of(39, tmp_path / "submitted")
+    graded = _killed_twice(tmp_path, folder, at=(12, 45))
+    whole = _undisturbed(folder, tmp_path)
+    assert comparable([vars(each) for each in graded.results]) == comparable([vars(each) for each in whole.results])
+    assert {"graded", "not submitted", "can't be read"} == set(at_hand.states(graded).values())
 
 
 @pytest.mark.slow
-def test_a_class_of_300_killed_twice_loses_nothing(tmp_path: Path) -> None:
-    _killed_twice(tmp_path, class_of(299, tmp_path / "submitted"), at=(100, 350))
+def test_a_class_of_300_with_everybody_of_the_fixtures_killed_twice_loses_nothing(tmp_path: Path) -> None:
+    copies, originals = 10, _two_modules(class_samples.FOLDER, tmp_path / "originals")
+    for student in originals.iterdir():
+        for number in range(copies):
+            shutil.copytree(student, tmp_path / "submitted" / f"{student.name} {number}")
+    graded = _killed_twice(tmp_path, tmp_path / "submitted", at=(100, 350))
+    whole = {(each.student, each.module): _outline(each) for each in _undisturbed(originals, tmp_path).results}
+    differing = [
+        (each.student, each.module)
+        for each in graded.results
+        if _outline(each) != whole[each.student.rpartition(" ")[0], each.module]
+    ]
+    assert len(graded.results) == copies * len(whole) >= 600 and differing == []
 
 
-def _killed_twice(tmp_path: Path, folder: Path, at: tuple[int, int]) -> None:
-    """Kill a run at so many verdicts, twice, let it end, and hold it against one that nobody disturbed."""
+def _two_modules(folder: Path, to: Path) -> Path:
+    """The fixture class with what it handed in for two of the modules."""
+    for student in folder.iterdir():
+        (to / student.name).mkdir(parents=True)
+        for module in (POOL, CACHE):
+            if (student / module.name).exists():
+                shutil.copytree(student / module.name, to / student.name / module.name)
+    return to
+
+
+def _outline(result: Result) -> Any:
+    """What must be the same for the same work. How a hostile process ends is left to chance; that it does is not."""
+    ends = [each["status"] == "passed" for each in result.report.get("named_tests", ())]
+    return result.state, result.points, ends, result.report.get("own_tests", {}).get("caught")
+
+
+def _killed_twice(tmp_path: Path, folder: Path, at: tuple[int, int]) -> Class:
+    """Kill a run at so many verdicts, twice, and let it end: nothing is left behind, and nothing graded twice."""
     out, temporary = tmp_path / "out", tmp_path / "tmp"
     temporary.mkdir()
     for verdicts in at:
@@ -306,17 +339,16 @@ def _killed_twice(tmp_path: Path, folder: Path, at: tuple[int, int]) -> None:
         assert at_hand.until(partial(_all_gone, seen), 10.0), alive(seen)
         assert at_hand.until(lambda: not any(temporary.iterdir()), 10.0)
     kept = _lines(out)
-    assert _ol(folder, out, temporary).wait(600) == 1, "one file can't be read"
-    graded, undisturbed = tables.load(out), _undisturbed(folder, tmp_path / "whole", temporary)
-    assert comparable([vars(each) for each in graded.results]) == comparable([vars(r) for r in undisturbed.results])
+    assert _ol(folder, out, temporary).wait(3600) == 1, "one file can't be read"
+    graded = tables.load(out)
     assert len(graded.results) == 2 * len(list(folder.iterdir())) == _lines(out) > kept, "nothing was graded twice"
     assert not any(temporary.iterdir())
-    assert {"graded", "not submitted", "can't be read"} == set(at_hand.states(graded).values())
+    return graded
 
 
-def _undisturbed(folder: Path, out: Path, temporary: Path) -> Class:
-    assert _ol(folder, out, temporary).wait(1200) == 1
-    return tables.load(out)
+def _undisturbed(folder: Path, tmp_path: Path) -> Class:
+    assert _ol(folder, tmp_path / "whole", tmp_path / "tmp").wait(1200) == 1
+    return tables.load(tmp_path / "whole")
 
 
 def _ol(folder: Path, out: Path, temporary: Path) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ A line by itself, in braces, is one of:
     {{ imports }}                         what the module's solution imports
     {{ step 2: RadixCache.insert }}       methods of a class of the module's solution: signature and docstring
                                           stay in the student's edition, the body is taken out
+    {{ code: _Node }}                     definitions of the solution, as they are: what students are given
     {{ given: B, tokens, fill }}          definitions of the solution's own tests, as they are
     {{ own tests: test_a, test_b }}       the same, taken out whole in the student's edition
     {{ pitfalls }}                        in prose: the table of the module's planted bugs
@@ -26,7 +27,7 @@ from course import modules
 from notebooks import stubs
 
 SOLUTIONS = Path(__file__).parent.parent / "solutions"
-REFERENCE = re.compile(r"^(?P<indent> *)\{\{ (?P<what>step \d+|given|own tests): (?P<names>[^{}]+) \}\}$")
+REFERENCE = re.compile(r"^(?P<indent> *)\{\{ (?P<what>step \d+|code|given|own tests): (?P<names>[^{}]+) \}\}$")
 
 
 class NoSuchSource(Exception):
@@ -87,6 +88,10 @@ def _method(file: Path, dotted: str, step: str) -> str:
     return head + "\n" + textwrap.indent(stubs.marked(body, f"{step}: {node.name}"), "    ")
 
 
+def _code(module: str, _: str, wanted: list[str]) -> str:
+    return _as_they_are(SOLUTIONS / f"{module}.py", wanted)
+
+
 def _given(module: str, _: str, wanted: list[str]) -> str:
     return _tests(module, wanted)
 
@@ -95,18 +100,26 @@ def _own(module: str, _: str, wanted: list[str]) -> str:
     return stubs.marked(_tests(module, wanted))
 
 
-_KINDS: dict[str, Callable[[str, str, list[str]], str]] = {"step": _methods, "given": _given, "own": _own}
+_KINDS: dict[str, Callable[[str, str, list[str]], str]] = {
+    "step": _methods,
+    "code": _code,
+    "given": _given,
+    "own": _own,
+}
 
 
 def _tests(module: str, wanted: list[str]) -> str:
-    """Definitions of the solution's own tests: values close together, functions two lines apart."""
-    file = SOLUTIONS / "tests" / f"test_{module}.py"
+    return _as_they_are(SOLUTIONS / "tests" / f"test_{module}.py", wanted)
+
+
+def _as_they_are(file: Path, wanted: list[str]) -> str:
+    """Definitions of a file: values close together, functions and classes two lines apart."""
     text = ""
     for name in wanted:
         node = _definition(file, name)
         end = _docstring_end(file, node)
         piece = "".join(_lines(file)[_start(node) - 1 : end])
-        text += ("\n\n" if isinstance(node, ast.FunctionDef) and text else "") + piece
+        text += ("\n\n" if isinstance(node, ast.FunctionDef | ast.ClassDef) and text else "") + piece
     return text.strip("\n")
 
 

@@ -42,8 +42,9 @@ format: $(READY) ## mend what ruff can mend by itself
 notebooks: $(READY) ## build the .ipynb files from their text sources
 	$(BIN)/python -m notebooks.build
 
-lab: $(READY) ## open JupyterLab on the course
-	$(BIN)/jupyter lab notebooks/
+lab: $(READY) ## open JupyterLab on the students' notebooks, in lab/; work that is there stays
+	@$(BIN)/python -m notebooks.hand_out lab
+	@$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/lab
 
 clean: ## remove caches and build outputs; .venv stays
 	rm -rf build dist out *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,17 +1,19 @@
-"""nbgrader's settings: where the notebooks stand, and what students find in place of a solution.
+"""nbgrader's settings: where the notebooks stand, what students find in place of a solution, and who grades.
 
-`nbgrader generate_assignment radix_cache`, run in this folder, makes release/radix_cache.
+`nbgrader generate_assignment radix_cache`, run in this folder, makes release/radix_cache, and `nbgrader autograde
+radix_cache` grades what lies in submitted/: with the verdicts of `ol grade`, not by running notebooks.
 """
 
 import sys
 from pathlib import Path
 from typing import Any
 
-from nbgrader.converters import GenerateAssignment
-from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor
+from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.preprocessors import ClearSolutions, Execute, GetGrades, NbGraderPreprocessor
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from autograder import nbgrader_plugin
 from notebooks import stubs
 
 
@@ -25,10 +27,10 @@ class NameStubs(NbGraderPreprocessor):
         return cell, resources
 
 
-def with_named_stubs(steps: list[Any]) -> list[Any]:
-    """nbgrader's own steps, with ours before the one that clears solutions."""
-    place = steps.index(ClearSolutions)
-    return [*steps[:place], NameStubs, *steps[place:]]
+def own_steps(converter: Any, name: str, replaced: dict[Any, list[Any]]) -> list[Any]:
+    """nbgrader's own steps of a command, with others in the places of some."""
+    steps = converter.class_traits()[name].default_args[0]
+    return [step for each in steps for step in replaced.get(each, [each])]
 
 
 c = get_config()  # noqa: F821 - nbgrader puts it here
@@ -39,4 +41,17 @@ c.CourseDirectory.source_directory = "notebooks"
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".hypothesis", "feedback", "*.md"]
 
 c.ClearSolutions.code_stub = {"python": stubs.STUB}
-c.GenerateAssignment.preprocessors = with_named_stubs(GenerateAssignment.preprocessors.default_args[0])
+c.GenerateAssignment.preprocessors = own_steps(
+    GenerateAssignment, "preprocessors", {ClearSolutions: [NameStubs, ClearSolutions]}
+)
+
+c.Autograde.pre_convert_hook = nbgrader_plugin.take_what_was_handed_in
+c.Autograde.exporter_class = nbgrader_plugin.SubmissionExporter
+c.Autograde.autograde_preprocessors = own_steps(
+    Autograde, "autograde_preprocessors", {Execute: [nbgrader_plugin.GradeInRooms]}
+)
+c.OverwriteCells.add_missing_cells = True
+
+c.GenerateFeedback.preprocessors = own_steps(
+    GenerateFeedback, "preprocessors", {GetGrades: [GetGrades, nbgrader_plugin.HideHiddenTests]}
+)

@@ -1,6 +1,7 @@
 """`ol bench`: what a rule about cost costs here. Local, with ratios within one run, and never part of a verdict.
 
-It knows options and exit codes. What is measured, and how, it does not know.
+It knows options and exit codes; the instructor's benchmarks have a file of their own. What is measured, and how, it
+does not know.
 """
 
 from __future__ import annotations
@@ -114,68 +115,3 @@ def _model(name: str, device: Device, tell: Any) -> LoadedModel:
         return load_model(suits[0] if name in ("", "byte") else name, where, suits[1], tell)
     except (ModelUnavailable, ModelUnsupported, ValueError) as problem:
         give_up(str(problem))
-
-
-@bench.command()
-def manager(
-    requests: Annotated[int, typer.Option(metavar="N", min=1, help="Requests in a round.")] = 2_000,
-    in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Requests held at a time.")] = 1,
-    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each is timed.")] = 5,
-    as_json: AsJson = False,
-) -> None:
-    """What BlockManager's bookkeeping costs a request in each mode, beside a bare hash pool in the same run."""
-    from dataclasses import asdict
-
-    from autograder.benchmarks import manager as bookkeeping
-    from autograder.benchmarks import tables
-    from autograder.benchmarks.serving import best_names
-
-    with progress("manager", quiet=as_json) as tell:
-        contenders = bookkeeping.contenders(best_names())
-        costs = bookkeeping.measure(contenders, requests, in_flight, rounds, tell)
-    if as_json:
-        print_json({name: asdict(cost) for name, cost in costs.items()})
-    else:
-        console().print(tables.manager_view(costs, requests, in_flight))
-
-
-@bench.command()
-def tree() -> None:
-    """What one eviction from a radix tree costs as the tree grows: from 1,000 leaves and from 20,000."""
-    from autograder.benchmarks.evictions import main
-
-    main()
-
-
-@bench.command()
-def grade(
-    n: Annotated[int, typer.Option("--n", metavar="N", min=1, help="Submissions, all modules together.")] = 100,
-    workers: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", min=1, help="Grade with so many; may be given again.", show_default="1 and 2"),
-    ] = None,
-    with_budget: Annotated[
-        bool, typer.Option("--with-budget", help="Measure the TTFT budget of L10.4, too, as ol grade does.")
-    ] = False,
-    no_nbgrader: Annotated[bool, typer.Option("--no-nbgrader", help="Leave nbgrader's own run out.")] = False,
-    assert_: Annotated[bool, typer.Option("--assert", help="Exit code 1 if the limit is not met.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """What grading a class costs a submission and module, beside nbgrader autograde of the same notebooks.
-
-    Every other submission has a planted bug in it. The limit is 1.5 seconds with the most workers. Exit code 2:
-    it could not be measured.
-    """
-    from autograder.benchmarks import grading
-    from autograder.benchmarks.grading_table import grading_view
-
-    with progress("grade", quiet=as_json) as tell:
-        try:
-            costs = grading.measure(n, sorted({*(workers or (1, 2))}), with_budget, not no_nbgrader, tell)
-        except grading.NbgraderFailed as problem:
-            give_up(str(problem))
-    if as_json:
-        print_json(grading.as_data(costs))
-    else:
-        console().print(grading_view(costs))
-    raise typer.Exit(NOT_PASSED if assert_ and not costs.within_limit else PASSED)

@@ -1,6 +1,7 @@
 """The command `ol`: what can be typed, and what is said when it can't be done.
 
-It knows options and exit codes; `bench` and `grade` have files of their own. What is graded, and how, it does not know.
+It knows options and exit codes; `bench` and the instructor's commands have files of their own. What is graded, and how,
+it does not know.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from autograder import edition, instructors
 from autograder.bench_commands import bench
-from autograder.grade_command import grade
 from autograder.sandbox import Sandbox
+from autograder.sealed import WrongPython
 from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, as_module, console, give_up, print_json, progress
 from course.modules import MODULES, Module
 
@@ -32,8 +34,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(bench, name="bench")
-app.command()(grade)
+instructors.add_commands(app, bench)
 
+
+PLACE = "its own in notebooks/" if edition.IS_STUDENTS else "this folder"
+"""Where `ol start` begins a module unless it is told."""
 
 M = Annotated[str, typer.Argument(metavar="M", help="The module's id, such as L8.4.")]
 
@@ -45,13 +50,14 @@ M = Annotated[str, typer.Argument(metavar="M", help="The module's id, such as L8
 def start(
     module: M,
     destination: Annotated[
-        Path, typer.Argument(metavar="DEST", help="A folder, or the file to write.", show_default="this folder")
-    ] = Path("."),
+        Path | None, typer.Argument(metavar="DEST", help="A folder, or the file to write.", show_default=PLACE)
+    ] = None,
 ) -> None:
     """Begin a module: write its notebook, or a file of stubs. Work that is there already is kept as a backup."""
     from autograder import starting
 
     chosen = as_module(module)
+    destination = destination or (edition.NOTEBOOKS / chosen.name if edition.IS_STUDENTS else Path())
     try:
         written = starting.start(chosen, destination)
     except starting.NoNotebook as problem:
@@ -162,7 +168,8 @@ def _target(module: Module, path: Path | None, reference: bool) -> Path:
             give_up(f"{path} is {'a folder' if path.is_dir() else 'not there'}: name a notebook or a Python file.")
         return path
     here = [Path(f"{module.name}{suffix}") for suffix in (".ipynb", ".py")]
-    found = next((file for file in [*here, solution] if file.is_file()), None)
+    elsewhere = edition.NOTEBOOKS / module.name / f"{module.name}.ipynb" if edition.IS_STUDENTS else solution
+    found = next((file for file in [*here, elsewhere] if file.is_file()), None)
     if found is None:
         give_up(
             f"there is no {' or '.join(map(str, here))} in this folder. Name a file, or begin: ol start {module.id}"
@@ -290,22 +297,21 @@ def demo(
     hostile, and writes the pages that an instructor looks at.
     """
     if what == "grade":
-        from autograder.class_demo import class_demo
-
-        raise typer.Exit(PASSED if class_demo(console(), out) else NOT_PASSED)
+        raise typer.Exit(PASSED if instructors.class_demo(console(), out) else NOT_PASSED)
     if what:
         give_up(f"there is no demo called {what}: there are ol demo and ol demo grade.")
-    from autograder.demo import demo as run
-
-    raise typer.Exit(PASSED if run(console(), model, out) else NOT_PASSED)
+    raise typer.Exit(PASSED if instructors.demo(console(), model, out) else NOT_PASSED)
 
 
 def main() -> None:
-    """Run the command; an interrupt ends it without a traceback."""
+    """Run the command; an interrupt ends it without a traceback, and so does code sealed for another Python."""
     try:
         app(prog_name="ol")
     except KeyboardInterrupt:
         sys.exit(130)
+    except WrongPython as problem:
+        print(f"ol: {problem}", file=sys.stderr)
+        sys.exit(COULD_NOT)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""`ol doctor`: what is installed, what is missing and what to do about it, and whether the references pass here.
+"""`ol doctor`: what is installed, what is missing and what to do about it, and whether the references pass here, or in
+a student's edition, whether the sealed ones can be run.
 
 It knows what the course needs from a machine. It does not install anything.
 """
@@ -14,14 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import metadata
-from pathlib import Path
 
-from autograder import implementations
+from autograder import edition, implementations, sealed
 from autograder.grading import Tell, grade, silent
 from autograder.report import duration
 from course.modules import MODULES, Module
 
-ROOT = Path(__file__).parent.parent
 DISTRIBUTION = "kv-cache-course"
 SECONDS = 20
 
@@ -49,6 +48,9 @@ def findings(tell: Tell = silent) -> Iterator[Finding]:
     yield python()
     yield packages()
     yield sandbox()
+    if edition.IS_STUDENTS:
+        yield sealed_code()
+        return
     yield browser()
     for done, module in enumerate(MODULES):
         tell(f"the reference of {module.id}", done, len(MODULES))
@@ -86,7 +88,7 @@ def packages() -> Finding:
 
 def requirements() -> Iterator[tuple[str, str]]:
     """(name, version) of each direct requirement, from pyproject.toml or from the installed course."""
-    project = ROOT / "pyproject.toml"
+    project = edition.ROOT / "pyproject.toml"
     if project.exists():
         lines = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
     else:
@@ -137,6 +139,16 @@ def _run(*command: str) -> subprocess.CompletedProcess[str] | None:
 
 
 # ---------------------------------------------------------------- references
+
+
+def sealed_code() -> Finding:
+    """Whether the planted bugs and flat models of a student's edition can be run by this Python."""
+    what, fits = "planted bugs", " and ".join(sealed.versions(edition.SEALED))
+    try:
+        sealed.opened(edition.SEALED)
+    except sealed.WrongPython as problem:
+        return Finding(what, State.BAD, f"compiled for Python {fits}", f"{str(problem)[:1].upper()}{str(problem)[1:]}")
+    return Finding(what, State.GOOD, f"compiled for Python {fits}")
 
 
 def reference(module: Module) -> Finding:

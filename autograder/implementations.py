@@ -1,6 +1,7 @@
 """Where implementations come from: the references, the flat models, and the planted bugs, as subjects.
 
-It knows the folders they stand in. It does not know how they are tested or what a student handed in.
+It knows the folders they stand in, and under which names they are sealed in a student's edition. It does not know
+how they are tested or what a student handed in.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
-from autograder.flat import flat_exports
-from autograder.planted import PlantedBug, plant
+from autograder import edition, sealed
+from autograder.flat import flat_exports, flat_source
+from autograder.planted import PlantedBug, plant, planted_bugs
 from autograder.subject import Subject, load, subject_of
 from course import modules
 from course.modules import Module
@@ -31,10 +34,24 @@ def reference_source(module: Module) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def has_reference(module: Module) -> bool:
+    """Whether a module's reference can be run here, and planted bugs with it: from its source, or sealed."""
+    return edition.IS_STUDENTS or (SOLUTIONS / f"{module.name}.py").exists()
+
+
 @cache
 def reference(module: Module) -> Subject:
-    """The reference of a module, over the references underneath."""
-    return load(module, reference_source(module), below(module), "reference")
+    """The reference of a module, over the references underneath.
+
+    Raises:
+        NoReference: there is none, sealed or not.
+        WrongPython: it is sealed for another version of Python (autograder/sealed.py).
+    """
+    return load(module, _reference(module), below(module), "reference")
+
+
+def _reference(module: Module) -> str | CodeType:
+    return sealed.code(edition.SEALED, f"reference/{module.name}") if edition.IS_STUDENTS else reference_source(module)
 
 
 def below(module: Module) -> Mapping[str, Any]:
@@ -60,5 +77,24 @@ def flat_below(module: Module) -> Mapping[str, Any]:
 
 
 def buggy(module: Module, bug: PlantedBug) -> Subject:
-    """A module's reference with one bug planted in it, over the references underneath."""
-    return load(module, plant(bug, reference_source(module)), below(module), f"planted bug {bug.id}")
+    """A module's reference with one bug planted in it, over the references underneath. Raises as `reference` does."""
+    return load(module, _buggy(module, bug), below(module), f"planted bug {bug.id}")
+
+
+def _buggy(module: Module, bug: PlantedBug) -> str | CodeType:
+    if edition.IS_STUDENTS:
+        return sealed.code(edition.SEALED, f"bug/{module.name}/{bug.id}")
+    return plant(bug, reference_source(module))
+
+
+def to_seal(module: Module) -> dict[str, tuple[str, str]]:
+    """A module's reference, its planted bugs and its flat model by the names they are sealed under.
+
+    Returns:
+        For each the file name that its code carries in tracebacks, and its source text.
+    """
+    source, bugs = reference_source(module), planted_bugs(module)
+    texts = {f"bug/{module.name}/{bug.id}": (f"planted bug {bug.id}", plant(bug, source)) for bug in bugs}
+    texts[f"reference/{module.name}"] = ("reference", source)
+    texts[f"flat/{module.name}"] = ("flat model", flat_source(module.name))
+    return {name: (f"<{label}: {module.name}>", text) for name, (label, text) in texts.items()}

@@ -6,6 +6,7 @@ How the room is started it does not know.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,11 +18,15 @@ from course.modules import Module
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell to run: `place` is how it is named to its author, `given` that a student did not write it."""
+    """One cell to run: `place` is how it is named to its author, `given` that a student did not write it.
+
+    Where its source is not at hand, `sealed` is its code, marshalled by this version of Python.
+    """
 
     source: str
     place: str
     given: bool = False
+    sealed: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,15 @@ class Job:
 
 def written(cells: Iterable[Cell]) -> list[Message]:
     """Cells as a room is told of them."""
-    return [{"source": cell.source, "place": cell.place, "given": cell.given} for cell in cells]
+    return [
+        {
+            "source": cell.source,
+            "place": cell.place,
+            "given": cell.given,
+            "sealed": base64.b64encode(cell.sealed).decode(),
+        }
+        for cell in cells
+    ]
 
 
 FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}) in ', re.MULTILINE)

@@ -18,6 +18,7 @@ from autograder import own_tests, views
 from autograder.catalogue import NamedTest, catalogue
 from autograder.diagnosis import diagnose
 from autograder.implementations import flat, flat_below
+from autograder.own_work import lend_to_the_engine
 from autograder.replay import picture
 from autograder.report import looks_like
 from autograder.room.answering import Answerer
@@ -81,6 +82,8 @@ _sessions: list[Session] = []
 def begin(module: str, space: Space | None = None) -> None:
     """Say which module this notebook is about; lend what it stands on, where nothing is bound yet.
 
+    The engine of `course.lab` is lent every module, so that it can be watched before there is any of one's own.
+
     Args:
         module: a module id such as "L8.4".
         space: the cells' namespace; by default the running kernel's.
@@ -88,6 +91,7 @@ def begin(module: str, space: Space | None = None) -> None:
     found = modules.find(module)
     lent = {name: value for name, value in flat_below(found).items() if not _is_bound(name)}
     modules.bind(lent)
+    lend_to_the_engine()
     _sessions[:] = [Session(found, _kernels_space() if space is None else space)]
     _show(views.ready(found, tuple(lent)))
 

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograder import edition
 from autograder.files import FORMAT, File, Unreadable, book_in, bytes_of, rows_of, source_of, text_of
 from autograder.overlooked import Found, body_of, overlooked, solution_cells
 from course.modules import Module
@@ -23,7 +24,7 @@ from course.modules import Module
 OWN_TESTS = "own_tests"
 """How the grade_id of a cell with the student's own tests begins."""
 
-ASSIGNMENTS = Path(__file__).parent.parent / "notebooks"
+ASSIGNMENTS = edition.ASSIGNMENTS
 """Where the course's own notebooks stand, `<module>/<module>.ipynb`."""
 
 

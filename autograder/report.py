@@ -257,7 +257,7 @@ def _catalogue_table(tests: Sequence[NamedTest]) -> Table:
     table.add_column("checks", ratio=5)
     table.add_column("why it matters", ratio=4)
     for test in tests:
-        table.add_row(test.name, test.kind, test.checks, test.why)
+        table.add_row(test.name, test.kind, Text(test.checks), Text(test.why))
     return table
 
 

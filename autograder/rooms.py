@@ -11,11 +11,11 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from autograder import flat, own_rooms
+from autograder import edition, own_rooms, sealed
 from autograder.catalogue import NamedTest, catalogue
+from autograder.flat import flat_source
 from autograder.reading import Submission
 from autograder.remote import Bounds, Cell, Job, Part, RoomClient, RoomDied, RoomTimeout, WireBroken, remote_names
 from autograder.room.proxies import RemoteNames
@@ -27,7 +27,6 @@ from autograder.work import Limits, Remarks, Work
 from course import modules
 from course.modules import Module
 
-FLAT = Path(flat.__file__).parent
 BUDGET_S = 120.0
 """Seconds that the engine may take over a submission's manager, all of its runs together."""
 
@@ -123,9 +122,12 @@ def job_of(work: Work) -> Job:
 
 
 def flat_part(module: Module) -> Part:
-    """A module's flat model, sent in as text."""
-    source = (FLAT / f"{module.name}.py").read_text(encoding="utf-8")
-    cell = Cell(source, f"flat model of {module.name}", given=True)
+    """A module's flat model, sent in as text, or as code where it is sealed."""
+    place = f"flat model of {module.name}"
+    if edition.IS_STUDENTS:
+        cell = Cell("", place, given=True, sealed=sealed.marshalled(edition.SEALED, f"flat/{module.name}"))
+    else:
+        cell = Cell(flat_source(module.name), place, given=True)
     return Part(module, (cell,), is_notebook=False)
 
 

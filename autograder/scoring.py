@@ -139,11 +139,7 @@ def credit(caught: int, planted: int, misses_required: bool) -> float:
 
 def bugs_at_hand(module: Module) -> tuple[PlantedBug, ...]:
     """The planted bugs of a module; none where there is no reference to plant them in."""
-    try:
-        implementations.reference_source(module)
-    except implementations.NoReference:
-        return ()
-    return _bugs(module)
+    return _bugs(module) if implementations.has_reference(module) else ()
 
 
 def order(module: Module, seed: str) -> tuple[str, ...]:

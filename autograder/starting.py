@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder import reading
+from autograder import edition, reading
 from course import contract, modules
 from course.modules import Module
 
-NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = edition.ASSIGNMENTS
 RAISE = "raise NotImplementedError"
 
 HEAD = '''"""{module.id} · {module.title}: yours to write.
@@ -91,8 +91,7 @@ def _has_notebook(module: Module) -> bool:
 def _notebook(module: Module) -> str:
     """The student's edition of a module's notebook, as text; nothing if there is none.
 
-    Where the notebooks' sources are, it is made from them; in a student's edition of the course the
-    notebook that is there is it.
+    Where the notebooks' sources are, it is made from them; a student's edition of the course keeps it, made.
     """
     folder = NOTEBOOKS / module.name
     if (folder / f"{module.name}.md").exists():

@@ -44,23 +44,24 @@ class Subject:
             raise NotDefined(f"{name} is not defined in this {self.label}") from None
 
 
-def load(module: Module, source: str, below: Mapping[str, Any], label: str = "submission") -> Subject:
+def load(module: Module, source: str | types.CodeType, below: Mapping[str, Any], label: str = "submission") -> Subject:
     """Run a module's source with the names it stands on bound, and collect what it exports.
 
     Args:
         module: which module the source implements.
-        source: Python text.
+        source: Python text, or code that was compiled from it.
         below: an implementation for each name that the module's needs export.
         label: what this is, for reports; also the file name in tracebacks.
     """
     # One of each name is kept: whoever grades a class loads the same planted bugs a thousand times.
     space = types.ModuleType(f"subject_{module.name}_{label}")
-    filename = f"<{label}: {module.name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    space.__file__ = filename
+    space.__file__ = filename = f"<{label}: {module.name}>"
+    if isinstance(source, str):
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        source = _compiled(source, filename, "exec")
     sys.modules[space.__name__] = space
     with modules.bound(below):
-        exec(_compiled(source, filename, "exec"), space.__dict__)
+        exec(source, space.__dict__)
     return subject_of(module, vars(space), below, label)
 
 

@@ -36,8 +36,9 @@ class NoSuchSource(Exception):
 
 def filled(source: str, module: str) -> str:
     """A cell's source with every reference replaced by what it names."""
+    imports = _imports(module) if "{{ imports }}" in source else ""
     lines: list[str] = []
-    for line in source.replace("{{ imports }}", _imports(module)).split("\n"):
+    for line in source.replace("{{ imports }}", imports).split("\n"):
         reference = REFERENCE.match(line)
         if "{{" in line and reference is None:
             raise NoSuchSource(f"not a reference: {line.strip()}")

@@ -3,8 +3,9 @@
 It knows sequences, their block tables and which of three caches finds a prefix again. It does not
 know what runs on the blocks: a scheduler asks for room and says at the end which tokens were computed.
 
-The three modes differ in four places: how a prompt's hits are found, how room is made, what becomes
-of full blocks at the end, and what could be evicted. Everything else is the same for all.
+The three modes part in two places: how a prompt's hits are found, and how full blocks are kept at the
+end. Everything else is the same for all: the tree of a mode that stores nothing in it is empty, and the
+pool of a mode that names no block has none cached, so a sum over both needs no question about the mode.
 """
 
 from __future__ import annotations
@@ -12,17 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from course.contract import (
-    ROOT,
-    Allocation,
-    BlockId,
-    BlockStats,
-    KvPool,
-    NodeId,
-    PoolExhausted,
-    PrefixCache,
-    SeqId,
-)
+from course import contract
+from course.contract import ROOT, Allocation, BlockId, BlockStats, NodeId, PrefixCache, SeqId
 from course.many import lookup_prefix, name_blocks, register_full, release_all, retain_all
 from course.modules import RadixCache, kv_block_hash
 from course.tokens import pack_tokens
@@ -30,24 +22,31 @@ from course.tokens import pack_tokens
 
 @dataclass(slots=True)
 class _Sequence:
-    """What one admitted prompt holds: a reference on each block of `table`, of which `hits` came from the cache."""
+    """What one admitted prompt holds: a reference on each block of `table`, the first `hits` of them found in a cache.
 
+    It is made with its hits alone in the table. `slots` are the positions that it has room for; `names` (hash)
+    are those of the prompt's full blocks, `node` (radix) is the one that is locked for it.
+    """
+
+    prompt: list[int]
     table: list[BlockId]
-    hits: int
-    slots: int
     names: list[int] = field(default_factory=list)
     node: NodeId = ROOT
-    prompt: list[int] = field(default_factory=list)
+    hits: int = field(init=False)
+    slots: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hits, self.slots = len(self.table), len(self.prompt)
 
 
 class BlockManager:
     """A `BlockSpace` over a pool with a prefix cache: none, hash or radix (contract: `BlockManager`)."""
 
-    def __init__(self, pool: KvPool, mode: PrefixCache) -> None:
+    def __init__(self, pool: contract.KvPool, mode: PrefixCache) -> None:
         self.mode = PrefixCache(mode)
         self._pool = pool
         self._size = pool.block_size
-        self._radix = RadixCache(pool.block_size) if self.mode is PrefixCache.RADIX else None
+        self._radix = RadixCache(pool.block_size)
         self._sequences: dict[SeqId, _Sequence] = {}
         self._lookups = self._query_tokens = self._hit_tokens = 0
         self._evictions_before = pool.evictions
@@ -57,19 +56,17 @@ class BlockManager:
     @property
     def available_blocks(self) -> int:
         """Blocks that a request could get now: free, plus what could be evicted."""
-        evictable = self._radix.evictable_blocks if self._radix is not None else 0
-        return self._pool.n_free + self._pool.n_cached + evictable
+        return self._pool.n_free + self._pool.n_cached + self._radix.evictable_blocks
 
     @property
     def cached_blocks(self) -> int:
         """Blocks that hold reusable content, in use or not."""
-        return self._radix.cached_blocks if self._radix is not None else self._pool.n_named
+        return self._pool.n_named + self._radix.cached_blocks
 
     @property
     def stats(self) -> BlockStats:
         """Counters over admitted prompts; a refused attempt counts nothing."""
-        radix = self._radix
-        evictions = radix.stats.evicted_blocks if radix is not None else self._pool.evictions - self._evictions_before
+        evictions = self._pool.evictions - self._evictions_before + self._radix.stats.evicted_blocks
         return BlockStats(self._lookups, self._query_tokens, self._hit_tokens, evictions)
 
     @property
@@ -80,6 +77,12 @@ class BlockManager:
     def block_table(self, seq: SeqId) -> list[BlockId]:
         """The sequence's blocks, in the order of its positions. Raises KeyError for an unknown sequence."""
         return list(self._held(seq).table)
+
+    def _held(self, seq: SeqId) -> _Sequence:
+        """What a sequence holds. Raises KeyError for one that holds nothing here."""
+        if seq not in self._sequences:
+            raise KeyError(f"sequence {seq!r} holds no blocks here")
+        return self._sequences[seq]
 
     # ------------------------------------------------------------ admission
 
@@ -101,7 +104,6 @@ class BlockManager:
             self._give_back(new, new.table)
             return None
         new.table += fresh
-        new.prompt = list(tokens)
         self._sequences[seq] = new
         self._lookups += 1
         self._query_tokens += len(tokens)
@@ -112,38 +114,30 @@ class BlockManager:
         """How many blocks hold so many positions, the last one perhaps in part (section 2.2)."""
         return -(-positions // self._size)
 
-    def _usable_blocks(self, n: int) -> int:
-        """How many blocks of an n-token prompt may be reused: its last token is always computed (section 2.1)."""
-        return (n - 1) // self._size
-
     def _find_hits(self, tokens: Sequence[int]) -> _Sequence:
-        """The prompt's cached prefix, a reference taken on each of its blocks (section 2.2)."""
-        if self._radix is not None:
-            match = self._radix.match_prefix(tokens)
-            retain_all(self._pool, match.blocks)
-            self._radix.lock(match.node)
-            return _Sequence(list(match.blocks), len(match.blocks), len(tokens), node=match.node)
+        """The prompt with its cached prefix, a reference taken on each block of it; none in mode none."""
         if self.mode is PrefixCache.HASH:
-            names = name_blocks(self._pool, kv_block_hash, tokens)
-            hits = lookup_prefix(self._pool, names[: self._usable_blocks(len(tokens))])
-            return _Sequence(hits, len(hits), len(tokens), names)
+            return self._find_by_name(tokens)
+        if self.mode is PrefixCache.RADIX:
+            return self._find_by_path(tokens)
         pack_tokens(tokens)  # for its check, as the other modes do on their way
-        return _Sequence([], 0, len(tokens))
+        return _Sequence(list(tokens), [])
 
     def _take_fresh(self, n: int) -> list[BlockId] | None:
-        """n blocks, evicting radix leaves for what the free list is short of; None if they can't be had."""
-        if self._radix is not None:
-            short = n - self._pool.n_free
-            if short > self._radix.evictable_blocks:
-                return None
-            if short > 0:
-                release_all(self._pool, self._radix.evict(short))
-        try:
-            return self._pool.alloc(n)
-        except PoolExhausted:
+        """n blocks, evicting from the tree what free and cached ones are short of; None if they can't be had."""
+        if n > self.available_blocks:
             return None
+        short = n - self._pool.n_free - self._pool.n_cached
+        if short > 0:
+            self._evict(short)
+        return self._pool.alloc(n)
 
-    # ------------------------------------------------------------ growth
+    def _give_back(self, held: _Sequence, blocks: Sequence[BlockId]) -> None:
+        """The tail first, so that pressure shortens a cached prefix from its end: without a head it can't hit."""
+        self._radix.unlock(held.node)
+        release_all(self._pool, blocks[::-1])
+
+    # ------------------------------------------------------------ growth and the end
 
     def append_slot(self, seq: SeqId) -> bool:
         """Room for one more position; False, and nothing changed, if there is none."""
@@ -155,8 +149,6 @@ class BlockManager:
             held.table += fresh
         held.slots += 1
         return True
-
-    # ------------------------------------------------------------ the end
 
     def release(self, seq: SeqId, computed: Sequence[int]) -> None:
         """Cache the full computed blocks and give every reference back (section 2.2).
@@ -172,26 +164,41 @@ class BlockManager:
         held = self._held(seq)
         if len(computed) > held.slots:
             raise ValueError(f"{len(computed)} tokens computed, but sequence {seq!r} has {held.slots} slots")
-        given_away = self._cache(held, computed)
+        kept = self._keep(held, computed)
         del self._sequences[seq]
-        self._give_back(held, [block for block in held.table if block not in given_away] if given_away else held.table)
+        self._give_back(held, [block for block in held.table if block not in kept] if kept else held.table)
 
-    def _cache(self, held: _Sequence, computed: Sequence[int]) -> set[BlockId]:
-        """Make the full computed blocks findable; those whose reference the cache now holds are returned."""
-        full = len(computed) // self._size
-        if self._radix is not None:
-            duplicates = self._radix.insert(computed, held.table[:full]).duplicates
-            return set(held.table[held.hits : full]).difference(duplicates)
+    def _keep(self, held: _Sequence, computed: Sequence[int]) -> set[BlockId]:
+        """Make the full computed blocks findable; those whose reference a cache keeps are returned."""
+        if self.mode is PrefixCache.RADIX:
+            return self._keep_by_path(held, computed)
         self._check_tokens(held, computed)
         if self.mode is PrefixCache.HASH:
-            names = self._names(held.names, computed)
-            register_full(self._pool, held.table[held.hits : full], names[held.hits : full])
+            self._keep_by_name(held, computed)
         return set()
 
     def _check_tokens(self, held: _Sequence, computed: Sequence[int]) -> None:
         """ValueError for a token out of range, as the tree raises it. The prompt's were checked on admission."""
         prompt = len(held.prompt)
         pack_tokens(computed[prompt:] if computed[:prompt] == held.prompt else computed)
+
+    # ------------------------------------------------------------ mode hash
+
+    def _usable_blocks(self, n: int) -> int:
+        """How many blocks of an n-token prompt may be reused: its last token is always computed (section 2.1)."""
+        return (n - 1) // self._size
+
+    def _find_by_name(self, tokens: Sequence[int]) -> _Sequence:
+        """Look the prompt's blocks up by name, front to back, until the first miss (section 2.2)."""
+        names = name_blocks(self._pool, kv_block_hash, tokens)
+        hits = lookup_prefix(self._pool, names[: self._usable_blocks(len(tokens))])
+        return _Sequence(list(tokens), hits, names)
+
+    def _keep_by_name(self, held: _Sequence, computed: Sequence[int]) -> None:
+        """Fill and name the full computed blocks that have no name yet (section 2.2)."""
+        full = len(computed) // self._size
+        names = self._names(held.names, computed)
+        register_full(self._pool, held.table[held.hits : full], names[held.hits : full])
 
     def _names(self, known: list[int], computed: Sequence[int]) -> list[int]:
         """The names of all full blocks: the prompt's are known since it was admitted, the rest follow from them."""
@@ -200,13 +207,21 @@ class BlockManager:
             return known
         return known + name_blocks(self._pool, kv_block_hash, rest, known[-1] if known else 0)
 
-    def _give_back(self, held: _Sequence, blocks: Sequence[BlockId]) -> None:
-        """The tail first, so that pressure shortens a cached prefix from its end: without a head it can't hit."""
-        if self._radix is not None:
-            self._radix.unlock(held.node)
-        release_all(self._pool, blocks[::-1])
+    # ------------------------------------------------------------ mode radix
 
-    def _held(self, seq: SeqId) -> _Sequence:
-        if seq not in self._sequences:
-            raise KeyError(f"sequence {seq!r} holds no blocks here")
-        return self._sequences[seq]
+    def _find_by_path(self, tokens: Sequence[int]) -> _Sequence:
+        """Match the prompt, take a reference on each matched block, lock the node it ends at (section 2.2)."""
+        match = self._radix.match_prefix(tokens)
+        retain_all(self._pool, match.blocks)
+        self._radix.lock(match.node)
+        return _Sequence(list(tokens), list(match.blocks), node=match.node)
+
+    def _keep_by_path(self, held: _Sequence, computed: Sequence[int]) -> set[BlockId]:
+        """Insert the full computed blocks; the cache keeps the request's reference on those that it newly stores."""
+        full = len(computed) // self._size
+        duplicates = self._radix.insert(computed, held.table[:full]).duplicates
+        return set(held.table[held.hits : full]).difference(duplicates)
+
+    def _evict(self, n: int) -> None:
+        """Free n blocks of the tree, or a few more: the cache's reference on each goes (section 2.2)."""
+        release_all(self._pool, self._radix.evict(n))

@@ -56,6 +56,7 @@ def kv_block_hash(parent: int, tokens: Sequence[int]) -> int:
 
 
 def _check_parent(parent: int) -> None:
+    """ValueError for a parent outside 0 to 2**64 - 1."""
     if not 0 <= parent <= U64:
         raise ValueError(f"parent {parent} is out of range: 0 to 2**64 - 1")
 
@@ -75,8 +76,6 @@ class KvPool:
         self._by_name: dict[int, BlockId] = {}
         self._free = list(reversed(range(n_blocks)))  # a stack: its end is handed out first
         self._cached: OrderedDict[BlockId, None] = OrderedDict()
-        self._content = struct.Struct(f"{4 * block_size}s")
-        self._named_by = struct.Struct(f"<Q{4 * block_size}s")
 
     # ------------------------------------------------------------ counts
 
@@ -124,7 +123,8 @@ class KvPool:
         left = max(self.n_free - n, 0)
         blocks = self._free[left:][::-1]
         del self._free[left:]
-        blocks += self._evict(n - len(blocks))
+        if len(blocks) < n:
+            blocks += self._evict(n - len(blocks))
         for block in blocks:
             self._refs[block] = 1
         return blocks
@@ -197,11 +197,13 @@ class KvPool:
     # ------------------------------------------------------------ checks
 
     def _checked(self, block: BlockId) -> BlockId:
+        """The block itself; BlockStateError for an id that the pool does not have."""
         if not 0 <= block < self.n_blocks:
             raise BlockStateError(f"block {block} is not in this pool: 0 to {self.n_blocks - 1}")
         return block
 
     def _used(self, block: BlockId) -> None:
+        """BlockStateError for a block that nobody holds, or that the pool does not have."""
         if self._refs[self._checked(block)] == 0:
             raise BlockStateError(f"block {block} is not in use")
 
@@ -213,13 +215,14 @@ class KvPool:
 
     def name_blocks(self, tokens: Sequence[int], parent: int = 0) -> list[int]:
         """The chained names of a run's full blocks: `kv_block_hash` of each, the first one's parent given."""
-        pack, fnv1a_64 = self._named_by.pack, compiled.fnv1a_64
+        content, named_by = struct.Struct(f"{4 * self.block_size}s"), struct.Struct(f"<Q{4 * self.block_size}s")
+        pack, fnv1a_64 = named_by.pack, compiled.fnv1a_64
         packed = pack_tokens(tokens)
         _check_parent(parent)
-        whole = len(packed) // self._content.size * self._content.size
+        whole = len(packed) // content.size * content.size
         names = []
-        for (content,) in self._content.iter_unpack(packed[:whole]):
-            parent = fnv1a_64(pack(parent, content), self._named_by.size) or 1
+        for (block,) in content.iter_unpack(packed[:whole]):
+            parent = fnv1a_64(pack(parent, block), named_by.size) or 1
             names.append(parent)
         return names
 

@@ -109,10 +109,14 @@ class RadixTree:
 
     def _shared_bytes(self, label: bytes, packed: bytes, at: int) -> int:
         """How many bytes of an edge a run follows, in whole granules: at least one granule, not all."""
-        shared = width = self._width
-        while label[shared : shared + width] == packed[at + shared : at + shared + width]:
-            shared += width
-        return shared
+        shared, parted = 1, len(label) // self._width
+        while parted - shared > 1:
+            middle = (shared + parted) // 2
+            if packed.startswith(label[: middle * self._width], at):
+                shared = middle
+            else:
+                parted = middle
+        return shared * self._width
 
     def _split(self, lower: _Node, at: int) -> _Node:
         """Cut an edge after `at` bytes. The lower half keeps the id, so that an id held stays good."""
@@ -130,6 +134,7 @@ class RadixTree:
         return self._new_node(parent, tokens, values)
 
     def _new_node(self, parent: _Node | None, tokens: bytes, values: list[Any]) -> _Node:
+        """A node with an id of its own, listed in `_nodes` and hung below its parent."""
         assert parent is not None, "only the root has no parent"
         node = _Node(self._next_id, parent, tokens, values)
         self._next_id += 1
@@ -138,6 +143,7 @@ class RadixTree:
         return node
 
     def _attach(self, node: _Node, parent: _Node) -> None:
+        """Hang a node below a parent, which finds it by the bytes of its first granule."""
         node.parent = parent
         parent.children[node.tokens[: self._width]] = node
 
@@ -201,6 +207,7 @@ class RadixTree:
         self._remember_leaf(locked)
 
     def _known(self, node: NodeId) -> _Node:
+        """The node of this id. Raises KeyError for one that is gone."""
         if node not in self._nodes:
             raise KeyError(f"node {node} is not in this tree")
         return self._nodes[node]

@@ -19,6 +19,7 @@ from course.modules import MODULES, Module, find
 
 CACHE = find("L8.4")
 NAMES = [test.name for test in catalogue(CACHE)]
+WORTH = points.worth(CACHE)
 
 
 def report(passed: tuple[str, ...] = (), **own: Any) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def test_hidden_tests_are_known_by_nbgraders_mark(own_folder: Path) -> None:
 
 def test_a_named_test_gives_all_of_its_points_or_none() -> None:
     got = points.points(CACHE, report(passed=(NAMES[0], NAMES[3]), valid=False))
-    assert got == {**dict.fromkeys(NAMES, 0.0), NAMES[0]: 10.0, NAMES[3]: 10.0, OWN_TESTS: 0.0}
+    assert got == {**dict.fromkeys(NAMES, 0.0), NAMES[0]: WORTH[NAMES[0]], NAMES[3]: WORTH[NAMES[3]], OWN_TESTS: 0.0}
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PASSED])

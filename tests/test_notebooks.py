@@ -1,20 +1,17 @@
-"""The notebooks: built from their text, sound for nbgrader, and run from top to bottom."""
+"""The notebooks: built from their text, sound for nbgrader, with every test in its place and no solution left over."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from editions import GRADED, NAMES, UNGRADED, built, code_of, nbgrader_of, prose_of, solution_of, students
 from nbgrader.nbgraderformat.v3 import MetadataValidatorV3
 
 from autograder.catalogue import catalogue
@@ -22,47 +19,15 @@ from autograder.implementations import flat_below
 from autograder.planted import planted_bugs
 from autograder.running import run_named
 from autograder.subject import load
-from course import modules
+from course import modules, pictures
 from notebooks import build, sources, stubs
-
-ROOT = Path(__file__).resolve().parent.parent
-NAMES = build.names()
-GRADED = [name for name in NAMES if name in {module.name for module in modules.MODULES}]
 
 each = pytest.mark.parametrize("name", NAMES)
 each_graded = pytest.mark.parametrize("name", GRADED)
 
 
-def nbgrader_of(cell: dict[str, Any]) -> dict[str, Any]:
-    return cell["metadata"].get("nbgrader", {})
-
-
-def solution_of(notebook: dict[str, Any], but: str = "") -> str:
-    """What a submission's solution cells hold, one after the other, without one of them."""
-    cells = (cell for cell in notebook["cells"] if nbgrader_of(cell).get("solution"))
-    return "\n\n".join(cell["source"] for cell in cells if nbgrader_of(cell)["grade_id"] != but)
-
-
-def run(notebook: dict[str, Any], folder: Path) -> Any:
-    """Execute a notebook in a fresh kernel, in a folder of its own."""
-    node = nbformat.from_dict(notebook)
-    before = os.environ.get("PYTHONPATH", "")
-    os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(ROOT), before) if part)
-    try:
-        NotebookClient(node, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
-    finally:
-        os.environ["PYTHONPATH"] = before
-    return node
-
-
-def until(notebook: dict[str, Any], grade_id: str) -> dict[str, Any]:
-    """The notebook up to and with this cell."""
-    place = next(i for i, cell in enumerate(notebook["cells"]) if nbgrader_of(cell).get("grade_id") == grade_id)
-    return {**notebook, "cells": notebook["cells"][: place + 1]}
-
-
-def test_there_is_the_notebook_of_l8_4() -> None:
-    assert "radix_cache" in GRADED
+def test_there_is_a_notebook_for_each_module_a_tour_and_a_lab() -> None:
+    assert sorted(NAMES) == sorted([*(module.name for module in modules.MODULES), *UNGRADED])
 
 
 # ---------------------------------------------------------------- built as the text says
@@ -76,7 +41,7 @@ def test_the_built_notebook_is_what_its_text_gives(name: str) -> None:
 
 @each
 def test_a_built_notebook_is_valid_and_without_outputs(name: str) -> None:
-    notebook = build.build(name)
+    notebook = built(name)
     nbformat.validate(nbformat.from_dict(notebook))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     for cell in notebook["cells"]:
@@ -86,13 +51,13 @@ def test_a_built_notebook_is_valid_and_without_outputs(name: str) -> None:
 
 @each
 def test_nbgrader_finds_nothing_to_object_to(name: str) -> None:
-    for edition in (build.build(name), build.student_notebook(name)):
+    for edition in (built(name), students(name)):
         MetadataValidatorV3().validate_nb(nbformat.from_dict(edition))
 
 
 @each
 def test_ids_are_unique_and_those_of_nbgraders_cells_are_their_grade_ids(name: str) -> None:
-    cells = build.build(name)["cells"]
+    cells = built(name)["cells"]
     assert len({cell["id"] for cell in cells}) == len(cells)
     for cell in cells:
         if "nbgrader" in cell["metadata"]:
@@ -153,7 +118,7 @@ def test_check_writes_nothing_and_says_what_is_out_of_date(
 @each_graded
 def test_the_solution_cells_are_a_right_implementation(name: str) -> None:
     module = modules.find(name)
-    subject = load(module, solution_of(build.build(name), but="own_tests"), flat_below(module))
+    subject = load(module, solution_of(built(name), but="own_tests"), flat_below(module))
     verdicts = [run_named(test, subject) for test in catalogue(module)]
     assert [verdict for verdict in verdicts if not verdict.passed] == []
 
@@ -161,22 +126,34 @@ def test_the_solution_cells_are_a_right_implementation(name: str) -> None:
 @each_graded
 def test_the_stubs_pass_no_test_and_name_their_step(name: str) -> None:
     module = modules.find(name)
-    source = solution_of(build.student_notebook(name), but="own_tests")
+    source = solution_of(students(name), but="own_tests")
     subject = load(module, source, flat_below(module))
     assert [test.name for test in catalogue(module) if run_named(test, subject).passed] == []
     raised = re.findall(r"raise NotImplementedError\((.*)\)", source)
     assert raised and all(re.fullmatch(r'"step \d+: \w+"', what) for what in raised)
 
 
-@each_graded
+def regions(notebook: dict[str, Any], but: str = "") -> set[str]:
+    """The lines of a notebook's solutions that are long enough to be told from others."""
+    bodies = re.findall(r"### BEGIN SOLUTION.*?\n(.*?)### END SOLUTION", solution_of(notebook, but), re.DOTALL)
+    return {line.strip() for body in bodies for line in body.splitlines() if len(line.strip()) > 30}
+
+
+@each
 def test_no_line_of_a_solution_is_left_in_the_students_edition(name: str) -> None:
-    student = json.dumps(build.student_notebook(name))
-    solution = solution_of(build.build(name), but="own_tests")
-    bodies = re.findall(r"### BEGIN SOLUTION.*?\n(.*?)### END SOLUTION", solution, re.DOTALL)
-    lines = {line.strip() for body in bodies for line in body.splitlines() if len(line.strip()) > 30}
-    assert len(lines) > 10
+    student = json.dumps(students(name))
+    lines = regions(built(name), but="own_tests")
+    assert name not in GRADED or len(lines) > 10
     assert [line for line in lines if json.dumps(line)[1:-1] in student] == []
     assert "SOLUTION" not in student
+
+
+@each_graded
+def test_no_test_of_the_solution_is_left_in_the_students_edition(name: str) -> None:
+    student = json.dumps(students(name))
+    cell = next(c for c in code_of(built(name)) if nbgrader_of(c).get("grade_id") == "own_tests")
+    tests = re.findall(r"^ *def (test\w+)", cell["source"], re.MULTILINE)
+    assert len(tests) > 5 and [test for test in tests if f"def {test}(" in student] == []
 
 
 def test_regions_are_cleared_where_they_stand() -> None:
@@ -201,71 +178,105 @@ def test_a_reference_keeps_signature_and_docstring_outside_the_region() -> None:
 
 @each_graded
 def test_points_sum_to_100_and_every_named_test_has_a_cell(name: str) -> None:
-    graded = {nbgrader_of(c)["grade_id"]: c for c in build.build(name)["cells"] if nbgrader_of(c).get("grade")}
-    assert sum(nbgrader_of(cell)["points"] for cell in graded.values()) == 100
+    graded = {nbgrader_of(c)["grade_id"]: c for c in built(name)["cells"] if nbgrader_of(c).get("grade")}
+    points = {grade_id: nbgrader_of(cell)["points"] for grade_id, cell in graded.items()}
+    assert sum(points.values()) == 100 and points["check_own_tests"] == 20
+    assert all(type(value) is int and value > 0 for value in points.values())
     tests = [test.name for test in catalogue(modules.find(name))]
     assert set(graded) == {f"check_{test}" for test in tests} | {"check_own_tests"}
     for test in tests:
         assert graded[f"check_{test}"]["source"] == f'check("{test}")'
-    points = nbgrader_of(graded["check_own_tests"])["points"]
-    assert graded["check_own_tests"]["source"] == f"score_own_tests(points={points})"
+    assert graded["check_own_tests"]["source"] == "score_own_tests(points=20)"
+
+
+@pytest.mark.parametrize("name", UNGRADED)
+def test_a_notebook_without_a_module_has_no_points(name: str) -> None:
+    assert [cell for cell in built(name)["cells"] if nbgrader_of(cell).get("grade")] == []
+
+
+@each_graded
+def test_long_tests_are_worth_most(name: str) -> None:
+    kinds = {f"check_{test.name}": test.kind for test in catalogue(modules.find(name))}
+    points = {
+        nbgrader_of(c)["grade_id"]: nbgrader_of(c).get("points", 0) for c in code_of(built(name)) if nbgrader_of(c)
+    }
+    most = max(points[grade_id] for grade_id in kinds)
+    assert most > min(points[grade_id] for grade_id in kinds)
+    assert {kinds[grade_id] for grade_id in kinds if points[grade_id] == most} & {"golden", "property"}
+
+
+@each_graded
+def test_each_step_is_followed_by_a_look_of_its_own(name: str) -> None:
+    cells = [cell for cell in code_of(built(name)) if nbgrader_of(cell)]
+    ids = [nbgrader_of(cell)["grade_id"] for cell in cells]
+    steps = [grade_id for grade_id in ids if re.fullmatch(r"step_\d+", grade_id)]
+    assert steps == [f"step_{n}" for n in range(1, len(steps) + 1)] and 3 <= len(steps) <= 8
+    after = dict(pairwise(ids))
+    assert [after[step] for step in steps] == [step.replace("step", "look") for step in steps]
+    for cell in cells:
+        if nbgrader_of(cell)["grade_id"].startswith("look_"):
+            assert nbgrader_of(cell)["locked"]
+            assert re.search(r"""^check\([^"']+\)$""", cell["source"], re.MULTILINE)
+
+
+@each_graded
+def test_cells_that_use_the_engine_are_the_courses_own(name: str) -> None:
+    # a room has neither the prompts nor a model: what fails there in a student's cell would be told as a note
+    used = re.compile(r"\b(serve|server|shared_prompts)\(")
+    cells = [cell for cell in code_of(built(name)) if used.search(cell["source"])]
+    assert cells and [cell["source"] for cell in cells if not nbgrader_of(cell).get("locked")] == []
+
+
+SECTIONS = (
+    "1. Why now",
+    "2. The idea",
+    "3. A worked example",
+    "4. The interface",
+    "Tests first",
+    "Your ",
+    "5. Pitfalls",
+    "Going further",
+    "6. What you have now",
+)
+
+
+@each_graded
+def test_the_sections_come_in_their_order(name: str) -> None:
+    prose = prose_of(built(name))
+    headings = re.findall(r"^## (.+)$", prose, re.MULTILINE)
+    found = [heading for heading in headings if heading.startswith(SECTIONS)]
+    assert [next(part for part in SECTIONS if heading.startswith(part)) for heading in found[:6]] == list(SECTIONS[:6])
+    assert found[-3:] == list(SECTIONS[-3:])
+    for row in ("Time", "Needs", "Leads to", "Milestone", "Size", "Optional reading"):
+        assert f"| **{row}** |" in prose
+
+
+@each_graded
+def test_what_was_learned_is_proved_by_named_tests(name: str) -> None:
+    prose = prose_of(built(name))
+    takeaways = prose[prose.index("## 6. What you have now") :]
+    points = re.findall(r"^- (.+(?:\n  .+)*)", takeaways, re.MULTILINE)
+    tests = {test.name for test in catalogue(modules.find(name))}
+    assert len(points) >= 4
+    assert [point for point in points if not tests & set(re.findall(r"`(\w+)`", point))] == []
 
 
 @each_graded
 def test_the_pitfalls_are_the_planted_bugs(name: str) -> None:
-    prose = "\n".join(cell["source"] for cell in build.build(name)["cells"] if cell["cell_type"] == "markdown")
+    prose = prose_of(built(name))
     assert [
         bug.title for bug in planted_bugs(modules.find(name)) if f"| {bug.title} | {bug.symptom} |" not in prose
     ] == []
 
 
-# ---------------------------------------------------------------- run
-
-
 @each
-def test_the_instructors_edition_runs_from_top_to_bottom(name: str, tmp_path: Path) -> None:
-    ran = run(build.build(name), tmp_path)
-    outputs = {cell["id"]: cell["outputs"] for cell in ran.cells if cell["cell_type"] == "code"}
-    assert not [output for shown in outputs.values() for output in shown if output.get("name") == "stderr"]
-    score = outputs["check-own-tests"]
-    assert "12 of 12 planted bugs" in score[0]["data"]["text/plain"]
-    assert score[-1]["output_type"] == "execute_result" and float(score[-1]["data"]["text/plain"]) == 20
+def test_guesses_come_before_the_answer_and_are_empty(name: str) -> None:
+    for cell in code_of(built(name)):
+        if "compare(" in cell["source"] and "import" not in cell["source"]:
+            assert re.match(r"[\w, ]+ = (None|\.\.\.)", cell["source"]), cell["source"]
 
 
-def test_the_students_edition_runs_up_to_the_first_exercise(tmp_path: Path) -> None:
-    notebook = until(build.student_notebook("radix_cache"), "own_tests")
-    ran = run(notebook, tmp_path)
-    text = "\n".join(
-        output["data"]["text/plain"] for cell in ran.cells for output in cell.get("outputs", []) if "data" in output
-    )
-    for shown in ("It is 4.", "It is 2.", "It is (30, 31).", "It is [32].", "It is [11].", "[3 4]=11", "1 lock"):
-        assert shown in text
-    with pytest.raises(CellExecutionError, match="There are no tests"):
-        run(until(build.student_notebook("radix_cache"), "check_own_tests"), tmp_path)
-
-
-def test_a_check_on_a_stub_fails_the_cell_with_a_helpful_sentence(tmp_path: Path) -> None:
-    notebook = build.student_notebook("radix_cache")
-    notebook["cells"] = [c for c in notebook["cells"] if nbgrader_of(c).get("grade_id") != "check_own_tests"]
-    with pytest.raises(
-        CellExecutionError, match="CheckFailed: a_new_cache_is_empty: Not written yet: step 1: __init__"
-    ):
-        run(until(notebook, "look_1"), tmp_path)
-
-
-@pytest.mark.slow
-def test_nbgrader_makes_the_students_edition(tmp_path: Path) -> None:
-    course = tmp_path / "course"
-    leave = shutil.ignore_patterns(".git", ".venv", ".*cache*", "__pycache__", "tests", "fixtures", "release")
-    shutil.copytree(ROOT, course, ignore=leave)
-    command = [sys.executable, "-m", "nbgrader", "generate_assignment", "radix_cache"]
-    made = subprocess.run(command, cwd=course, capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    released = course / "release" / "radix_cache"
-    assert [path.name for path in released.iterdir()] == ["radix_cache.ipynb"]
-
-    theirs, ours = nbformat.read(released / "radix_cache.ipynb", as_version=4), build.student_notebook("radix_cache")
-    for cell, expected in zip(theirs.cells, ours["cells"], strict=True):
-        for added in ("checksum", "cell_type"):
-            cell.metadata.get("nbgrader", {}).pop(added, None)
-        assert (cell.id, cell.source, cell.metadata) == (expected["id"], expected["source"], expected["metadata"])
+def test_every_picture_is_shown_somewhere() -> None:
+    code = "\n".join(cell["source"] for name in NAMES for cell in code_of(built(name)))
+    drawn = [name for name in pictures.__all__ if name != "Picture"]
+    assert len(drawn) == 7 and [name for name in drawn if f"{name}(" not in code] == []

@@ -6,25 +6,15 @@ import random
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
+from drawings import svg_of, words
 
 from autograder.implementations import flat, reference
 from course.modules import find
-from course.pictures import Picture, draw_tree
+from course.pictures import draw_tree
 
 MAKERS = pytest.mark.parametrize("make", [reference, flat], ids=["reference", "flat model"])
-
-
-def svg_of(picture: Picture) -> ElementTree.Element:
-    """The drawing as a tree of elements: it must be well-formed."""
-    start, end = picture.html.index("<svg"), picture.html.index("</svg>") + len("</svg>")
-    return ElementTree.fromstring(picture.html[start:end])
-
-
-def words(picture: Picture) -> list[str]:
-    return [element.text or "" for element in svg_of(picture).iter() if element.tag.endswith("text")]
 
 
 def a_cache(make: Any) -> Any:

@@ -6,7 +6,6 @@ know. Nothing here keeps student code from anything: a benchmark is for one's ow
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -65,25 +64,10 @@ def _run(work: reading.Submission, below: Mapping[str, Any]) -> Mapping[str, Any
     def raised(place: str, error: BaseException) -> None:
         told.append(f"{place}: {explained(error)}")
 
-    with _in_place({space.__name__: space, "autograder.notebook": cells.Quiet("autograder.notebook")}):
+    with cells.in_place({space.__name__: space, **cells.quiet()}):
         cells.run_cells(rows, vars(space), lambda place: None, raised)
     subject = subject_of(work.module, vars(space), below, "submission")
     for name in work.module.exports:
         if name not in vars(space):
             raise SubmissionFailed("\n  ".join([f"{name} is not defined in {work.name}.", *told]))
     return subject.names
-
-
-@contextmanager
-def _in_place(stand_ins: Mapping[str, types.ModuleType]) -> Iterator[None]:
-    """Let these modules be the ones that are imported, for the length of a `with` block."""
-    before = {name: sys.modules.get(name) for name in stand_ins}
-    sys.modules.update(stand_ins)
-    try:
-        yield
-    finally:
-        for name, module in before.items():
-            if module is None:
-                del sys.modules[name]
-            else:
-                sys.modules[name] = module

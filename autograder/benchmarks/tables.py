@@ -5,13 +5,10 @@ It knows how results are worded and laid out. How they came about it does not kn
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from autograder.benchmarks.manager import Cost
 from autograder.benchmarks.shared_prefix_ttft import HASH, NONE, Result
 from course.charts import BUDGET, Spread, milliseconds
 
@@ -71,16 +68,3 @@ def verdict(result: Result) -> Text:
     asked = f"TTFT none / TTFT hash is {result.ratio(HASH):.2f}, and at least {BUDGET:g} is asked"
     met = result.within_budget
     return Text(f"{asked}: the budget is {'met' if met else 'not met'}.", "bold green" if met else "bold red")
-
-
-# ---------------------------------------------------------------- bookkeeping
-
-
-def manager_view(costs: Mapping[str, Cost], n_requests: int, in_flight: int) -> RenderableType:
-    """What the bookkeeping of a request costs in each mode."""
-    title = f"Bookkeeping, {n_requests:,} requests, {in_flight} in flight"
-    made = table(title, "manager", "us a request", "times the yardstick", "hit rate")
-    for name, cost in costs.items():
-        made.add_row(name, f"{cost.microseconds:.1f}", f"{cost.ratio:.2f}", f"{cost.hit_rate:.4f}")
-    note = "The yardstick is a bare hash pool: blake2b names, no statistics, no checks. Medians of rounds in turn."
-    return Group(made, Text(note, "dim"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -63,6 +63,7 @@ def grade_class(
     crew: Crew,
     tell: Tell = lambda progress: None,
     say: Callable[[str], None] = lambda problem: None,
+    only: Collection[str] = (),
 ) -> Class:
     """Grade everybody's work in a folder. What `out` knows of unchanged work is taken from there.
 
@@ -74,6 +75,7 @@ def grade_class(
         crew: who does it.
         tell: hears how far it is, each second at least.
         say: hears what is wrong with the verdicts that `out` holds, a sentence each.
+        only: the students to grade; everybody, where none is named.
 
     Raises:
         NothingThere: nobody handed in anything there.
@@ -82,7 +84,7 @@ def grade_class(
         NoSandbox: isolation is required, and there is none.
         ClusterLost: the cluster is gone.
     """
-    entries = handed_in.find(folder, modules)
+    entries = [each for each in handed_in.find(folder, modules) if not only or each.student in only]
     known = {(each.student, each.module): each for each in (*handed_in.find(folder, MODULES), *entries)}
     names = dict.fromkeys(each.student for each in entries)
     students = [Student(name, [known[name, module] for module in MODULES], set(modules)) for name in names]

@@ -59,10 +59,20 @@ def points(module: Module, report: Mapping[str, Any]) -> dict[str, float]:
         module: whose report it is.
         report: as `autograder.report.as_data` gives it.
     """
+    parts = shares(module, report)
+    return {name: of(most, parts[name]) for name, most in worth(module).items()}
+
+
+def shares(module: Module, report: Mapping[str, Any]) -> dict[str, float]:
+    """The part of its points that each check gets, from 0.0 to 1.0: see `points`."""
     passed = {each["test"] for each in report.get("named_tests", ()) if each["status"] == Status.PASSED.value}
-    parts = {name: float(name in passed) for name in worth(module)}
-    parts[OWN_TESTS] = _own_part(report.get("own_tests", {}))
-    return {name: round(most * parts[name], 2) + 0.0 for name, most in worth(module).items()}
+    parts = {test.name: float(test.name in passed) for test in catalogue(module)}
+    return {**parts, OWN_TESTS: _own_part(report.get("own_tests", {}))}
+
+
+def of(most: float, part: float) -> float:
+    """A part of so many points, in whole hundredths."""
+    return round(most * part, 2) + 0.0
 
 
 def _own_part(own: Mapping[str, Any]) -> float:

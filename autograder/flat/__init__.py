@@ -11,9 +11,12 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from types import ModuleType
 
+from autograder import edition, sealed
 from course.modules import bound, find
 
 
@@ -28,6 +31,7 @@ def flat_exports(module_name: str) -> dict[str, object]:
 
     Raises:
         KeyError: there is no such module.
+        WrongPython: this edition has it sealed, for another version of Python (autograder/sealed.py).
     """
     module = find(module_name)
     underneath: dict[str, object] = {}
@@ -36,14 +40,29 @@ def flat_exports(module_name: str) -> dict[str, object]:
     return _load(module.name, underneath)
 
 
+def flat_source(module_name: str) -> str:
+    """The source text of a module's flat model, where it is not sealed."""
+    return (Path(__file__).parent / f"{module_name}.py").read_text(encoding="utf-8")
+
+
 def _load(module_name: str, underneath: Mapping[str, object]) -> dict[str, object]:
-    spec = importlib.util.find_spec(f"{__name__}.{module_name}")
+    loaded, run = _unloaded(module_name)
+    with bound(underneath), _listed(loaded.__name__, loaded):
+        run()
+    return {name: getattr(loaded, name) for name in find(module_name).exports}
+
+
+def _unloaded(module_name: str) -> tuple[ModuleType, Callable[[], None]]:
+    """A flat model as an empty module, and what fills it."""
+    name = f"{__name__}.{module_name}"
+    if edition.IS_STUDENTS:
+        loaded = ModuleType(name)
+        return loaded, partial(exec, sealed.code(edition.SEALED, f"flat/{module_name}"), vars(loaded))
+    spec = importlib.util.find_spec(name)
     if spec is None or spec.loader is None:
         raise ImportError(f"the flat model of {module_name} is not installed here")
     loaded = importlib.util.module_from_spec(spec)
-    with bound(underneath), _listed(spec.name, loaded):
-        spec.loader.exec_module(loaded)
-    return {name: getattr(loaded, name) for name in find(module_name).exports}
+    return loaded, partial(spec.loader.exec_module, loaded)
 
 
 @contextlib.contextmanager

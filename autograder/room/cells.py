@@ -6,8 +6,10 @@ are for it does not know.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import linecache
+import marshal
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
@@ -41,8 +43,12 @@ class Nothing:
         return 0
 
 
+QUIET = ("autograder.notebook", "course.lab")
+"""What does nothing while grading: checks, predictions and lent classes, and prompts served by the engine."""
+
+
 class Quiet(types.ModuleType):
-    """Stands for `autograder.notebook` here: checks, predictions and lent classes do nothing while grading."""
+    """Stands for a module of QUIET here."""
 
     __path__: MutableSequence[str] = []  # noqa: RUF012 - a package to the import system
 
@@ -50,6 +56,26 @@ class Quiet(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(Nothing(), name)
+
+
+def quiet() -> dict[str, types.ModuleType]:
+    """A stand-in for each module of QUIET."""
+    return {name: Quiet(name) for name in QUIET}
+
+
+@contextlib.contextmanager
+def in_place(stand_ins: Mapping[str, types.ModuleType]) -> Iterator[None]:
+    """Let these modules be the ones that are imported, for the length of a `with` block."""
+    before = {name: sys.modules.get(name) for name in stand_ins}
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
 
 
 class Standing(types.ModuleType):
@@ -80,11 +106,15 @@ def compile_for_forks(cells: Sequence[Mapping[str, Any]]) -> None:
     for cell in cells:
         filename = filename_of(cell["place"])
         with contextlib.suppress(Exception):
-            _compiled[filename, cell["source"]] = _code(cell["source"], filename)
+            _compiled[filename, cell["source"]] = _code(cell, filename)
 
 
-def _code(source: str, filename: str) -> types.CodeType:
-    return _compiled.get((filename, source)) or compile(source, filename, "exec", dont_inherit=True)
+def _code(cell: Mapping[str, Any], filename: str) -> types.CodeType:
+    if sealed := cell.get("sealed"):
+        code: types.CodeType = marshal.loads(base64.b64decode(sealed))
+        return code
+    found = _compiled.get((filename, cell["source"]))
+    return found or compile(cell["source"], filename, "exec", dont_inherit=True)
 
 
 def run_cells(
@@ -93,7 +123,7 @@ def run_cells(
     """Run cells one after another, as a notebook does; one that raises is reported, and the next one runs.
 
     Args:
-        cells: each has a source, a place, and whether it is given.
+        cells: each has a source, a place, whether it is given, and where there is no source, its code.
         space: the namespace they share.
         begin: hears the place of each before it runs.
         raised: hears what a student's cell raised, other than that a part is not written yet.
@@ -106,7 +136,7 @@ def run_cells(
         if not cell["given"]:
             _places[filename] = cell["place"]
         try:
-            exec(_code(cell["source"], filename), space)
+            exec(_code(cell, filename), space)
         except NotImplementedError:
             pass  # a part that is not written yet: the named tests say so
         except BaseException as error:
@@ -116,7 +146,7 @@ def run_cells(
 
 def space_for(module_name: str, is_notebook: bool) -> dict[str, Any]:
     """The namespace cells run in: that of the main module for a notebook, of a module for a file."""
-    sys.modules["autograder.notebook"] = Quiet("autograder.notebook")
+    sys.modules.update(quiet())
     name = "__main__" if is_notebook else module_name
     sys.modules[name] = module = types.ModuleType(name)
     if is_notebook:

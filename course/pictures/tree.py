@@ -14,16 +14,12 @@ from typing import Any
 
 from course.contract import ROOT, NodeId
 from course.pictures import base
-from course.pictures.base import BLUE, ORANGE, Picture
+from course.pictures.base import ORANGE, NothingToDraw, Picture, ask
 
 MOST_NODES = 40
 MOST_GRANULES = 8
 MOST_ROWS = 20_000
 """Beyond these a picture says how much it leaves out: nodes, granules of one node, rows read at all."""
-
-
-class NothingToDraw(Exception):
-    """The tree can't be drawn; the message says why, in words for whoever wrote it."""
 
 
 @dataclass
@@ -86,19 +82,11 @@ def read(tree: Any) -> list[Node]:
 def _rows(tree: Any) -> Sequence[Any]:
     kind = type(tree).__name__
     if not hasattr(type(tree), "walk"):
-        tree = _ask(lambda: tree.tree, f"{kind} has no tree to draw yet")
-    rows = _ask(lambda: list(islice(tree.walk(), MOST_ROWS + 1)), "The tree can't be drawn yet: walk() fails")
+        tree = ask(lambda: tree.tree, f"{kind} has no tree to draw yet")
+    rows = ask(lambda: list(islice(tree.walk(), MOST_ROWS + 1)), "The tree can't be drawn yet: walk() fails")
     if len(rows) > MOST_ROWS:
         raise NothingToDraw(f"walk() gives more than {MOST_ROWS:,} rows: too many to draw, or it never ends.")
     return rows  # type: ignore[no-any-return]
-
-
-def _ask(question: Any, problem: str) -> Any:
-    try:
-        return question()
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise NothingToDraw(f"{problem} ({reason}).") from error
 
 
 def _node(row: Any) -> Node:
@@ -242,8 +230,9 @@ def _edge(start: Place | None, end: Place, newest: bool) -> str:
 
 
 def _line(newest: bool, dashed: bool = False) -> str:
-    look = f'stroke="{BLUE}" stroke-width="3"' if newest else 'stroke="currentColor" stroke-opacity=".6"'
-    return look + (' stroke-dasharray="5 4"' if dashed else "")
+    if newest:
+        return base.THICK + (' stroke-dasharray="5 4"' if dashed else "")
+    return base.DASHED if dashed else base.THIN
 
 
 def _card(node: Node, place: Place) -> list[str]:

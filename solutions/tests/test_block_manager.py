@@ -13,7 +13,9 @@ from course import contract
 from course.contract import BlockStats, PrefixCache
 from course.modules import BlockManager, KvPool, kv_block_hash
 
-NONE, HASH, RADIX = PrefixCache.NONE, PrefixCache.HASH, PrefixCache.RADIX
+NONE = PrefixCache.NONE
+HASH = PrefixCache.HASH
+RADIX = PrefixCache.RADIX
 SIZE = 4
 A = list(range(1, 11))
 B = [*range(1, 9), 99, 98, 97]
@@ -36,7 +38,7 @@ def admit(manager: contract.BlockManager, seq: str, tokens: list[int]) -> contra
     return allocation
 
 
-def serve(manager: contract.BlockManager, seq: str, tokens: list[int]) -> contract.Allocation:
+def come_and_go(manager: contract.BlockManager, seq: str, tokens: list[int]) -> contract.Allocation:
     """Admit a prompt, and end it once all of it is computed."""
     allocation = admit(manager, seq, tokens)
     manager.release(seq, tokens)
@@ -49,7 +51,7 @@ def serve(manager: contract.BlockManager, seq: str, tokens: list[int]) -> contra
 @in_both_caches
 def test_b_reuses_the_two_full_blocks_of_a(mode: PrefixCache) -> None:
     pool, manager = start(mode)
-    first = serve(manager, "A", A)
+    first = come_and_go(manager, "A", A)
     assert (manager.cached_blocks, pool.n_free, manager.hit_rate) == (2, 6, 0.0)
     second = admit(manager, "B", B)
     assert (second.cached_tokens, len(second.blocks)) == (8, 3)
@@ -62,7 +64,7 @@ def test_b_reuses_the_two_full_blocks_of_a(mode: PrefixCache) -> None:
 
 def test_the_pool_finds_blocks_by_their_chained_names() -> None:
     pool, manager = start(HASH)
-    first = serve(manager, "A", A)
+    first = come_and_go(manager, "A", A)
     h0 = kv_block_hash(0, A[:4])
     assert pool.find(h0) == first.blocks[0]
     assert pool.find(kv_block_hash(h0, A[4:8])) == first.blocks[1]
@@ -71,24 +73,24 @@ def test_the_pool_finds_blocks_by_their_chained_names() -> None:
 @in_both_caches
 def test_the_last_token_is_computed_anew(mode: PrefixCache) -> None:
     _, manager = start(mode)
-    serve(manager, "A", A)
+    come_and_go(manager, "A", A)
     for n in range(1, 11):
-        assert serve(manager, f"{n}", A[:n]).cached_tokens == (n - 1) // SIZE * SIZE
+        assert come_and_go(manager, f"{n}", A[:n]).cached_tokens == (n - 1) // SIZE * SIZE
 
 
 @in_both_caches
 def test_a_block_is_found_after_its_own_prefix_only(mode: PrefixCache) -> None:
     _, manager = start(mode)
-    serve(manager, "A", A)
+    come_and_go(manager, "A", A)
     assert admit(manager, "D", [5, 6, 7, 8, 0]).cached_tokens == 0
     assert admit(manager, "E", [9, 9, 9, 9, 5, 6, 7, 8, 0]).cached_tokens == 0
 
 
 def test_without_a_cache_nothing_is_kept_and_all_is_counted() -> None:
     pool, manager = start(NONE)
-    serve(manager, "A", A)
+    come_and_go(manager, "A", A)
     assert (pool.n_free, pool.n_named) == (8, 0)
-    assert serve(manager, "again", A).cached_tokens == 0
+    assert come_and_go(manager, "again", A).cached_tokens == 0
     assert manager.stats == BlockStats(lookups=2, query_tokens=20)
 
 
@@ -99,7 +101,7 @@ def test_without_a_cache_nothing_is_kept_and_all_is_counted() -> None:
 def test_a_full_cache_makes_room_for_new_prompts(mode: PrefixCache) -> None:
     pool, manager = start(mode)
     for turn in range(4):
-        serve(manager, f"{turn}", [turn] * 8)
+        come_and_go(manager, f"{turn}", [turn] * 8)
     assert (manager.cached_blocks, pool.n_free, manager.available_blocks) == (8, 0, 8)
     admit(manager, "new", OTHER[:16])
     assert manager.stats.evictions == 4
@@ -109,7 +111,7 @@ def test_a_full_cache_makes_room_for_new_prompts(mode: PrefixCache) -> None:
 def test_free_blocks_go_before_cached_ones(mode: PrefixCache) -> None:
     _, manager = start(mode)
     for turn in range(4):
-        serve(manager, f"{turn}", [turn] * 4)
+        come_and_go(manager, f"{turn}", [turn] * 4)
     admit(manager, "new", OTHER[:24])
     assert (manager.stats.evictions, manager.cached_blocks) == (2, 2)
 
@@ -117,7 +119,7 @@ def test_free_blocks_go_before_cached_ones(mode: PrefixCache) -> None:
 @in_both_caches
 def test_the_whole_pool_is_there_again_once_all_have_ended(mode: PrefixCache) -> None:
     _, manager = start(mode)
-    serve(manager, "A", A)
+    come_and_go(manager, "A", A)
     admit(manager, "B", B)
     admit(manager, "B too", B)
     manager.release("B", B)
@@ -129,7 +131,7 @@ def test_the_whole_pool_is_there_again_once_all_have_ended(mode: PrefixCache) ->
 @in_both_caches
 def test_a_refused_prompt_pins_nothing_and_counts_nothing(mode: PrefixCache) -> None:
     pool, manager = start(mode)
-    first = serve(manager, "A", A)
+    first = come_and_go(manager, "A", A)
     before = manager.stats
     rho = [pool.refcount(block) for block in first.blocks]
     assert manager.allocate("big", [*A[:8], *OTHER[:40]]) is None
@@ -144,7 +146,7 @@ def test_a_refused_prompt_pins_nothing_and_counts_nothing(mode: PrefixCache) -> 
 @in_both_caches
 def test_hits_are_not_room_for_the_rest_of_their_prompt(mode: PrefixCache) -> None:
     _, manager = start(mode, n_blocks=4)
-    serve(manager, "A", A)
+    come_and_go(manager, "A", A)
     admit(manager, "runs", OTHER[:4])
     assert manager.allocate("long", [*A[:8], *OTHER[:8]]) is None
     assert len(set(admit(manager, "fits", [*A[:8], *OTHER[:4]]).blocks)) == 3
@@ -152,8 +154,8 @@ def test_hits_are_not_room_for_the_rest_of_their_prompt(mode: PrefixCache) -> No
 
 def test_pressure_takes_the_end_of_a_prefix() -> None:
     _, manager = start(HASH)
-    serve(manager, "long", OTHER[:24])
-    serve(manager, "press", A[:8] * 2)
+    come_and_go(manager, "long", OTHER[:24])
+    come_and_go(manager, "press", A[:8] * 2)
     assert admit(manager, "again", OTHER[:25]).cached_tokens == 16
 
 
@@ -163,7 +165,7 @@ def test_pressure_takes_the_end_of_a_prefix() -> None:
 @in_every_mode
 def test_a_sequence_grows_until_the_pool_is_used_up(mode: PrefixCache) -> None:
     _, manager = start(mode, n_blocks=3)
-    serve(manager, "A", A)
+    come_and_go(manager, "A", A)
     admit(manager, "grows", OTHER[:3])
     for slots in range(4, 13):
         assert manager.append_slot("grows")

@@ -1,7 +1,7 @@
 """ds.07 · A student's own tests of the radix tree: each rule by an example, then random calls against a dict.
 
 They know the contract's calls. Which implementation `RadixTree` stands for, they do not know.
-In the examples a run is written as a word: each letter is a token, and its value is the letter itself.
+In the examples a run is written as a word: each letter is a token (a = 1), and its value is the letter itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from course.modules import RadixTree
 
 
 def run(word: str) -> list[int]:
-    return [ord(letter) for letter in word]
+    """The tokens of a word: a = 1, b = 2, and so on."""
+    return [ord(letter) - ord("a") + 1 for letter in word]
 
 
 def put(tree: contract.RadixTree, word: str) -> NodeId:
@@ -197,14 +198,15 @@ def test_locks_that_make_no_sense_are_refused() -> None:
 
 
 def test_a_path_may_be_longer_than_calls_nest() -> None:
+    """The prompts are bytes, which are tokens too: over a thousand long ones, lists would take a while."""
     depth, tree = sys.getrecursionlimit() + 1, RadixTree(1)
-    node = tree.insert([1] * depth, [0] * depth).node
+    node = tree.insert(bytes(depth), [0] * depth).node
     for n in range(depth - 1, 0, -1):
-        tree.match_prefix([1] * n)
+        tree.match_prefix(bytes(n))
     tree.lock(node)
     assert (tree.n_nodes, tree.n_evictable, len(list(tree.walk()))) == (depth, 0, depth)
     tree.unlock(node)
-    assert tree.match_prefix([1] * depth).n_tokens == len(tree.evict(depth)) == depth
+    assert tree.match_prefix(bytes(depth)).n_tokens == len(tree.evict(depth)) == depth
 
 
 # ---------------------------------------------------------------- all together

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect, sync_playwright
 
 from notebooks import build
+from tests.class_at_hand import alive, descendants
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium")

@@ -178,11 +178,11 @@ def test_start_never_writes_over_work(tmp_path: Path) -> None:
     path = tmp_path / "radix_tree.py"
     for text in ("first", "second"):
         path.write_text(text, encoding="utf-8")
-        ran = ol("start", "ds.07", str(tmp_path))
+        ran = ol("start", "ds.07", str(path))
         assert "is now in radix_tree.py.bak-" in ran.stdout
     assert (tmp_path / "radix_tree.py.bak-1").read_text(encoding="utf-8") == "first"
     assert (tmp_path / "radix_tree.py.bak-2").read_text(encoding="utf-8") == "second"
-    assert "stays as it is" in ol("start", "ds.07", str(tmp_path)).stdout
+    assert "stays as it is" in ol("start", "ds.07", str(path)).stdout
     assert len(list(tmp_path.glob("*.bak-*"))) == 2
 
 

@@ -185,7 +185,7 @@ def test_start_puts_no_empty_file_in_front_of_tests_that_stand_in_a_folder_of_th
     tests = tmp_path / "tests" / "test_radix_tree.py"
     tests.parent.mkdir()
     tests.write_text("mine", encoding="utf-8")
-    ran = ol("start", "ds.07")
+    ran = ol("start", "ds.07", "radix_tree.py")
     assert "tests/test_radix_tree.py is there already and stays as it is" in ran.stdout
     assert tests.read_text(encoding="utf-8") == "mine" and not (tmp_path / "test_radix_tree.py").exists()
 
@@ -206,6 +206,6 @@ def test_start_writes_through_no_link(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere.py"
     elsewhere.write_text("linked work", encoding="utf-8")
     (tmp_path / "radix_tree.py").symlink_to(elsewhere)
-    assert ol("start", "ds.07", str(tmp_path)).exit_code == 0
+    assert ol("start", "ds.07", str(tmp_path / "radix_tree.py")).exit_code == 0
     assert elsewhere.read_text(encoding="utf-8") == "linked work"
     assert (tmp_path / "radix_tree.py.bak-1").read_text(encoding="utf-8") == "linked work"

@@ -74,6 +74,8 @@ def student_notebook(name: str) -> dict[str, Any]:
         role = cell["metadata"].get("nbgrader", {})
         if role.get("solution"):
             cell["source"] = stubs.cleared(cell["source"])
+        if role.get("grade"):
+            cell["source"] = stubs.without_hidden(cell["source"])
         if role.get("solution") or role.get("locked"):
             cell["metadata"]["deletable"] = False
         if role.get("locked"):

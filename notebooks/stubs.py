@@ -15,6 +15,9 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 STUB = "# YOUR CODE HERE"
 """nbgrader's stub, as `nbgrader_config.py` sets it."""
 
+HIDDEN = re.compile(r"^ *### BEGIN HIDDEN TESTS$.*?^ *### END HIDDEN TESTS\n", re.MULTILINE | re.DOTALL)
+"""What nbgrader keeps from students: from one mark to the other."""
+
 NAMED = re.compile(rf"^( *){BEGIN} (.+)$")
 
 
@@ -41,3 +44,8 @@ def cleared(source: str) -> str:
     """The source as a student finds it: what nbgrader's ClearSolutions makes of it after `named`."""
     region = re.compile(rf"^( *){BEGIN}$.*?^ *{END}$", re.MULTILINE | re.DOTALL)
     return region.sub(lambda found: textwrap.indent(STUB, found[1]), named(source))
+
+
+def without_hidden(source: str) -> str:
+    """The source without its hidden tests and their marks: what nbgrader's ClearHiddenTests leaves of it."""
+    return "\n".join(HIDDEN.sub("", f"{source}\n").split("\n")[:-1]) if "### BEGIN HIDDEN TESTS" in source else source

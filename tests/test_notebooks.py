@@ -185,8 +185,26 @@ def test_points_sum_to_100_and_every_named_test_has_a_cell(name: str) -> None:
     tests = [test.name for test in catalogue(modules.find(name))]
     assert set(graded) == {f"check_{test}" for test in tests} | {"check_own_tests"}
     for test in tests:
-        assert graded[f"check_{test}"]["source"] == f'check("{test}")'
+        lines = graded[f"check_{test}"]["source"].split("\n")
+        assert [line for line in lines if not line.startswith("### ")] == [f'check("{test}")']
     assert graded["check_own_tests"]["source"] == "score_own_tests(points=20)"
+
+
+@pytest.mark.parametrize(
+    ("source", "left"),
+    [
+        ("### BEGIN HIDDEN TESTS\ncheck('a')\n### END HIDDEN TESTS", ""),
+        ("x = 1\n### BEGIN HIDDEN TESTS\ncheck('a')\n### END HIDDEN TESTS\ncheck('b')", "x = 1\ncheck('b')"),
+        ("check('a')", "check('a')"),
+    ],
+)
+def test_hidden_tests_are_cleared_as_nbgrader_clears_them(source: str, left: str) -> None:
+    from nbformat.v4 import new_code_cell
+    from nbgrader.preprocessors import ClearHiddenTests
+
+    cell = new_code_cell(source)
+    ClearHiddenTests()._remove_hidden_test_region(cell)
+    assert stubs.without_hidden(source).strip() == cell.source.strip() == left
 
 
 @pytest.mark.parametrize("name", UNGRADED)

@@ -4,6 +4,7 @@
 radix_cache` grades what lies in submitted/: with the verdicts of `ol grade`, not by running notebooks.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,14 @@ def own_steps(converter: Any, name: str, replaced: dict[Any, list[Any]]) -> list
     steps = converter.class_traits()[name].default_args[0]
     return [step for each in steps for step in replaced.get(each, [each])]
 
+
+def on_path(folder: str) -> str:
+    """PATH with a folder in front: nbgrader calls alembic, beside this Python, by its bare name."""
+    before = [place for place in os.environ.get("PATH", "").split(os.pathsep) if place and place != folder]
+    return os.pathsep.join([folder, *before])
+
+
+os.environ["PATH"] = on_path(str(Path(sys.executable).parent))
 
 c = get_config()  # noqa: F821 - nbgrader puts it here
 

@@ -62,8 +62,9 @@ def shared_prefix_ttft(
 
     from autograder.benchmarks import shared_prefix_ttft as ttft
     from autograder.benchmarks import tables
-    from autograder.benchmarks.serving import best_names, on_threads
+    from autograder.benchmarks.serving import best_names
     from course.charts import ttft_chart, ttft_text
+    from course.lab_models import on_threads
 
     with progress("L10.4", quiet=as_json) as tell, on_threads(threads):
         loaded = _model(model, device, tell)

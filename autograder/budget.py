@@ -85,8 +85,9 @@ def budget(named_passed: bool, names: Callable[[], AbstractContextManager[Names]
 
 def _measured(names: Names, tell: Tell) -> Budget:
     from autograder.benchmarks import shared_prefix_ttft as ttft
-    from autograder.benchmarks.serving import best_names, on_threads
+    from autograder.benchmarks.serving import best_names
     from course.engine.models import load_model
+    from course.lab_models import on_threads
 
     with on_threads(1):
         loaded = load_model("byte")

@@ -22,7 +22,6 @@ from course.modules import Module
 
 HERE = Path(__file__).parent
 HOSTILE = HERE.parent / "tests" / "hostile"
-OWN_TESTS = HERE.parent / "solutions" / "tests"
 
 Cell = dict[str, Any]
 Edit = tuple[str, str]
@@ -90,10 +89,7 @@ def _title(module: Module) -> Cell:
 
 
 def right(module: Module) -> Book:
-    """The course's notebook for a module, solved, with its prose and examples left out.
-
-    Where the course has no notebook for it: the whole reference in a cell `solution`, and its tests in `own_tests`.
-    """
+    """The course's notebook for a module, solved, with its prose and examples left out."""
     return Book(module, deepcopy(_right_cells(module)))
 
 
@@ -101,10 +97,6 @@ def right(module: Module) -> Book:
 def _right_cells(module: Module) -> list[Cell]:
     from notebooks import build
 
-    if module.name not in build.names():
-        tests = (OWN_TESTS / f"test_{module.name}.py").read_text(encoding="utf-8")
-        source = implementations.reference_source(module)
-        return [_title(module), _code(tests, "own_tests"), _code(source, "solution")]
     return [_title(module), *(_solved(cell) for cell in build.build(module.name)["cells"] if _stays(cell))]
 
 
@@ -199,14 +191,8 @@ def _unfinished(book: Book) -> None:
     from notebooks import build
 
     last = book.solutions[-1]
-    if book.module.name in build.names():
-        released = {_label(cell).get("grade_id"): cell for cell in build.student_notebook(book.module.name)["cells"]}
-        last["source"] = released[_label(last)["grade_id"]]["source"]
-    else:
-        name = book.module.exports[0]
-        last["source"] = (
-            f'class {name}:\n    def __init__(self, *_):\n        raise NotImplementedError("step 1: {name}")'
-        )
+    released = {_label(cell).get("grade_id"): cell for cell in build.student_notebook(book.module.name)["cells"]}
+    last["source"] = released[_label(last)["grade_id"]]["source"]
 
 
 def _syntax_error(book: Book) -> None:

@@ -122,13 +122,12 @@ def _summary(section: Section) -> dict[str, Any]:
     """A cell with what belongs to no single check."""
     lines = [storable(line) for line in _general(section)]
     html = "".join(f'<li style="white-space:pre-wrap">{escape(line)}</li>' for line in lines)
-    shown = {**_shown(f"<ul>{html}</ul>", "\n".join(lines))}
     return {
         "id": "graded",
         "cell_type": "code",
         "execution_count": None,
         "metadata": {},
-        "outputs": [shown],
+        "outputs": [_shown(f"<ul>{html}</ul>", "\n".join(lines))],
         "source": HEADING,
     }
 

@@ -89,7 +89,7 @@ def begin(module: str, space: Space | None = None) -> None:
         space: the cells' namespace; by default the running kernel's.
     """
     found = modules.find(module)
-    lent = {name: value for name, value in flat_below(found).items() if not _is_bound(name)}
+    lent = {name: value for name, value in flat_below(found).items() if not modules.is_bound(name)}
     modules.bind(lent)
     lend_to_the_engine()
     _sessions[:] = [Session(found, _kernels_space() if space is None else space)]
@@ -102,14 +102,6 @@ def lend(name: str) -> Any:
     if name not in names:
         raise KeyError(f"there is no {name} to lend here; there are {', '.join(names)}")
     return names[name]
-
-
-def _is_bound(name: str) -> bool:
-    try:
-        getattr(modules, name)
-    except ImportError:
-        return False
-    return True
 
 
 def _kernels_space() -> Space:

@@ -7,19 +7,17 @@ of those in this process. What is served with them, and how fast it is, it does 
 from __future__ import annotations
 
 import io
-import types
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from autograder import flat, implementations, reading
+from autograder import flat, reading
+from autograder.benchmarks.submitted import run_here
 from autograder.blame import Footing, footing
 from autograder.files import Unreadable
 from autograder.reading import Submission
-from autograder.room import cells
 from autograder.rooms import Rooms
-from autograder.subject import subject_of
 from autograder.work import Limits, Remarks
 from course import lab, modules
 from course.lab_views import table
@@ -36,7 +34,7 @@ def use_lent() -> Picture:
     Returns:
         What is lent, in a sentence.
     """
-    lent = {name: value for name, value in flat_models().items() if not _is_bound(name)}
+    lent = {name: value for name, value in flat_models().items() if not modules.is_bound(name)}
     modules.bind(lent)
     owners = [module for module in MODULES if set(module.exports) & lent.keys()]
     what = ", ".join(f"{' and '.join(module.exports)} ({module.id})" for module in owners)
@@ -64,7 +62,7 @@ def use_own_work(folder: Path | None = None) -> Picture:
     names: dict[str, Any] = {}
     for module in MODULES:
         own = base.earlier.get(module.name)
-        names.update(_loaded(own, names) if own is not None else flat._load(module.name, names))
+        names.update(_loaded(own, names) if own is not None else flat.load_over(module.name, names))
     modules.bind(names)
     return _told(found, base)
 
@@ -101,14 +99,6 @@ def _whose(module: Module, found: Mapping[str, Submission], base: Footing) -> tu
     return "lent", f"no {module.name}.ipynb beside this notebook that can be read"
 
 
-def _is_bound(name: str) -> bool:
-    try:
-        getattr(modules, name)
-    except ImportError:
-        return False
-    return True
-
-
 # ---------------------------------------------------------------- classes, in this process
 
 
@@ -116,17 +106,12 @@ def flat_models() -> Mapping[str, Any]:
     """The flat model of every name there is."""
     names: dict[str, Any] = {}
     for module in MODULES:
-        names.update(implementations.flat(module).names)
+        names.update(flat.load_over(module.name, names))
     return names
 
 
 def _loaded(own: Submission, below: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the cells of sound work define, over these names."""
-    space = types.ModuleType(f"own_{own.module.name}")
-    rows = [{"place": cell.place, "source": cell.source, "given": cell.given} for cell in own.for_named_tests]
-    if own.is_notebook:
-        vars(space).update(display=cells.Nothing(), get_ipython=cells.Nothing())
-    with modules.bound(below), cells.in_place({space.__name__: space, **cells.quiet()}), redirect_stdout(io.StringIO()):
-        cells.run_cells(rows, vars(space), lambda place: None, lambda place, error: None)
-    names = subject_of(own.module, vars(space), {}, "submission").names
-    return {name: names[name] for name in own.module.exports}
+    with modules.bound(below), redirect_stdout(io.StringIO()):
+        space = run_here(own, f"own_{own.module.name}", lambda place, error: None)
+    return {name: space[name] for name in own.module.exports}

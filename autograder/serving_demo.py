@@ -17,11 +17,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from autograder.benchmarks.serving import Served, Server, best_names, half_of_the_cores, new_server, on_threads, serve
+from autograder.benchmarks.serving import Served, Server, best_names, half_of_the_cores, new_server, serve
 from autograder.benchmarks.tables import table
 from autograder.terminal import progress
 from course import charts
 from course.contract import PrefixCache
+from course.lab_models import on_threads
 from course.workloads import Chat, Question, homework_help
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from course import modules
 from course.contract import PrefixCache
 from course.engine.tokenizer import N_BYTES, byte_chat
-from course.lab_models import one_thread, ready_model
+from course.lab_models import LAB_THREADS, on_threads, ready_model
 from course.lab_views import Served, Spelled, StepDone, Steps, side_by_side
 from course.workloads import Message, homework_help, shared_system_prompt
 
@@ -149,7 +149,7 @@ class Server:
 
     def step(self) -> list[Event]:
         """Compute one step, if there is something to do; what happened in it."""
-        with one_thread():
+        with on_threads(LAB_THREADS):
             return self.engine.step()
 
     def run(self) -> Steps:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from course.engine.models import LoadedModel
 
+LAB_THREADS = 1
+"""With a thread on every core each waits for the slowest, and times say little."""
+
 
 @cache
 def ready_model(name: str) -> LoadedModel:
@@ -45,18 +48,18 @@ def _warm_up(loaded: LoadedModel) -> None:
     from course.engine.step import Chunk, StepInput
 
     kv = PagedKv(loaded.model.config, 16, 16, loaded.model.device, loaded.model.dtype)
-    with one_thread():
+    with on_threads(LAB_THREADS):
         for n in (256, 112):
             loaded.model.forward(StepInput((Chunk("warm-up", [1] * n, 0, range(16)),)), kv)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on one thread: with one on every core each waits for the slowest, and times say little."""
+def on_threads(n: int) -> Iterator[None]:
+    """Let the model compute on so many threads of a CPU, for the length of a `with` block."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(n)
     try:
         yield
     finally:

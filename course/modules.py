@@ -80,6 +80,15 @@ def bound(names: Mapping[str, object]) -> Iterator[None]:
         _bound.update(before)
 
 
+def is_bound(name: str) -> bool:
+    """Whether this name stands for anything now, bound or offered."""
+    try:
+        __getattr__(name)
+    except ImportError:
+        return False
+    return True
+
+
 def offer(package: str) -> None:
     """Let `package.kv_pool` and its sisters stand for names that nobody has bound."""
     if package not in _offered:

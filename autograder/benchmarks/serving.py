@@ -7,8 +7,7 @@ the numbers mean, its callers say. Importing it is cheap: the engine loads when 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -64,19 +63,6 @@ def new_server(loaded: LoadedModel, config: EngineConfig, names: Names) -> Serve
     manager = names["BlockManager"](pool, config.prefix_cache)
     engine = start(loaded, config, make_pool=lambda *_: pool, make_manager=lambda *_: manager)
     return Server(engine, pool, manager)
-
-
-@contextmanager
-def on_threads(n: int) -> Iterator[None]:
-    """Let the model compute on so many threads of a CPU, for the length of a `with` block."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(n)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def half_of_the_cores() -> int:

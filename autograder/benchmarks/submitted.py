@@ -55,19 +55,31 @@ def _below(module: Module) -> Mapping[str, Any]:
 
 
 def _run(work: reading.Submission, below: Mapping[str, Any]) -> Mapping[str, Any]:
-    space = types.ModuleType("submission")
-    rows = [{"place": cell.place, "source": cell.source, "given": cell.given} for cell in work.for_named_tests]
-    if work.is_notebook:
-        vars(space).update(display=cells.Nothing(), get_ipython=cells.Nothing())
     told: list[str] = []
 
     def raised(place: str, error: BaseException) -> None:
         told.append(f"{place}: {explained(error)}")
 
-    with cells.in_place({space.__name__: space, **cells.quiet()}):
-        cells.run_cells(rows, vars(space), lambda place: None, raised)
-    subject = subject_of(work.module, vars(space), below, "submission")
+    space = run_here(work, "submission", raised)
+    subject = subject_of(work.module, space, below, "submission")
     for name in work.module.exports:
-        if name not in vars(space):
+        if name not in space:
             raise SubmissionFailed("\n  ".join([f"{name} is not defined in {work.name}.", *told]))
     return subject.names
+
+
+def run_here(work: reading.Submission, name: str, raised: cells.Raised) -> dict[str, Any]:
+    """Run a submission's cells in this process, over what is bound; the namespace that they leave.
+
+    Args:
+        work: what was read.
+        name: the module that its classes say they are of.
+        raised: hears what a cell raises.
+    """
+    space = types.ModuleType(name)
+    rows = [{"place": cell.place, "source": cell.source, "given": cell.given} for cell in work.for_named_tests]
+    if work.is_notebook:
+        vars(space).update(display=cells.Nothing(), get_ipython=cells.Nothing())
+    with cells.in_place({space.__name__: space, **cells.quiet()}):
+        cells.run_cells(rows, vars(space), lambda place: None, raised)
+    return vars(space)

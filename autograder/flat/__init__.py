@@ -36,8 +36,8 @@ def flat_exports(module_name: str) -> dict[str, object]:
     module = find(module_name)
     underneath: dict[str, object] = {}
     for need in module.needs:  # lowest first, so each finds its own needs bound
-        underneath |= _load(need, underneath)
-    return _load(module.name, underneath)
+        underneath |= load_over(need, underneath)
+    return load_over(module.name, underneath)
 
 
 def flat_source(module_name: str) -> str:
@@ -45,7 +45,8 @@ def flat_source(module_name: str) -> str:
     return (Path(__file__).parent / f"{module_name}.py").read_text(encoding="utf-8")
 
 
-def _load(module_name: str, underneath: Mapping[str, object]) -> dict[str, object]:
+def load_over(module_name: str, underneath: Mapping[str, object]) -> dict[str, object]:
+    """A module's flat model, loaded anew over these names; raises as `flat_exports` does."""
     loaded, run = _unloaded(module_name)
     with bound(underneath), _listed(loaded.__name__, loaded):
         run()

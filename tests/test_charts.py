@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from course import charts
-from course.charts import Spread
+from course.charts import Spread, style
 
 TTFT = {"none": (0.12, 0.13, 0.14), "hash": (0.04, 0.036, 0.05), "radix": (0.041, 0.043, 0.045)}
 RATES = {"none": (0.0, 0.0, 0.0), "hash": (0.0, 0.4, 0.6), "radix": (0.0, 0.4, 0.6)}
@@ -57,8 +57,8 @@ def test_the_ttft_text_has_absolute_times_ranges_and_the_budget() -> None:
     none, hash_, _, budget = charts.ttft_text(TTFT).splitlines()[1:]
     assert none.endswith("130 ms (120 to 140)") and hash_.endswith("40 ms (36 to 50)")
     assert budget.endswith("65 ms, half of none")
-    assert none.count("█") == charts.BAR and hash_.count("█") == round(charts.BAR * 40 / 130)
-    assert budget.index("│") - none.index("█") == charts.BAR // 2
+    assert none.count("█") == style.BAR and hash_.count("█") == round(style.BAR * 40 / 130)
+    assert budget.index("│") - none.index("█") == style.BAR // 2
 
 
 def test_the_hit_rate_text_has_a_column_for_each_request_and_the_last_rate() -> None:
@@ -101,8 +101,8 @@ def lightness(colour: str) -> float:
 
 
 def test_every_mode_stands_out_from_the_page_and_has_its_own_marker_and_dash() -> None:
-    for colour in charts.COLOURS.values():
+    for colour in style.COLOURS.values():
         assert 1.05 / (lightness(colour) + 0.05) >= 3, "WCAG 2 asks for 3 to 1 for shapes that carry meaning"
-    for look in (charts.COLOURS, charts.MARKERS, charts.DASHES):
+    for look in (style.COLOURS, style.MARKERS, style.DASHES):
         assert set(look) == set(TTFT)
         assert all(a != b for a, b in itertools.combinations(look.values(), 2))

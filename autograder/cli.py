@@ -158,7 +158,7 @@ def _target(module: Module, path: Path | None, reference: bool) -> Path:
     """The file to check; gives up where there is none."""
     from autograder.implementations import SOLUTIONS
 
-    solution = SOLUTIONS / f"{module.name}.py"
+    solution = SOLUTIONS / f"{module.file}.py"
     if reference:
         if not solution.exists():
             give_up("the reference solutions are not in this edition: they stay with the instructor.")

@@ -16,7 +16,7 @@ from pathlib import Path
 from autograder.planted import FOLDER, planted_bugs
 from autograder.running import Verdict, run_named
 from autograder.signs import Sign, sign, tells
-from course.modules import MODULES, Module
+from course.modules import EXTENSIONS, MODULES, Module
 
 PATTERNS = FOLDER / "patterns.json"
 
@@ -128,7 +128,7 @@ def learn_one(module: Module, bug_id: str) -> Pattern:
 
 def write(path: Path = PATTERNS) -> None:
     """Learn every pattern anew and write them down: ids, titles and how tests fail, never an edit."""
-    rows = {module.name: [_row(pattern) for pattern in learn(module)] for module in MODULES}
+    rows = {module.name: [_row(pattern) for pattern in learn(module)] for module in (*MODULES, *EXTENSIONS)}
     path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

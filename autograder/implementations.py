@@ -28,7 +28,7 @@ class NoReference(Exception):
 
 def reference_source(module: Module) -> str:
     """The source text of a module's reference. Raises NoReference where there is none."""
-    path = SOLUTIONS / f"{module.name}.py"
+    path = SOLUTIONS / f"{module.file}.py"
     if not path.exists():
         raise NoReference(f"{path.name} is not here: the reference solutions stay with the instructor")
     return path.read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def reference_source(module: Module) -> str:
 
 def has_reference(module: Module) -> bool:
     """Whether a module's reference can be run here, and planted bugs with it: from its source, or sealed."""
-    return edition.IS_STUDENTS or (SOLUTIONS / f"{module.name}.py").exists()
+    return edition.IS_STUDENTS or (SOLUTIONS / f"{module.file}.py").exists()
 
 
 @cache
@@ -51,7 +51,7 @@ def reference(module: Module) -> Subject:
 
 
 def _reference(module: Module) -> str | CodeType:
-    return sealed.code(edition.SEALED, f"reference/{module.name}") if edition.IS_STUDENTS else reference_source(module)
+    return sealed.code(edition.SEALED, f"reference/{module.file}") if edition.IS_STUDENTS else reference_source(module)
 
 
 def below(module: Module) -> Mapping[str, Any]:
@@ -63,9 +63,18 @@ def below(module: Module) -> Mapping[str, Any]:
 
 
 @cache
+def production() -> Mapping[str, Any]:
+    """The classes that the lab measures: the references, extended by what production systems add.
+
+    Raises as `reference` does.
+    """
+    return reference(modules.PRODUCTION).names
+
+
+@cache
 def flat(module: Module) -> Subject:
     """The flat model of a module, over the flat models underneath."""
-    return subject_of(module, flat_exports(module.name), flat_below(module), "flat model")
+    return subject_of(module, flat_exports(module.file), flat_below(module), "flat model")
 
 
 def flat_below(module: Module) -> Mapping[str, Any]:
@@ -88,13 +97,16 @@ def _buggy(module: Module, bug: PlantedBug) -> str | CodeType:
 
 
 def to_seal(module: Module) -> dict[str, tuple[str, str]]:
-    """A module's reference, its planted bugs and its flat model by the names they are sealed under.
+    """A module's reference, its planted bugs and its flat model, what it has of them, by their sealed names.
 
     Returns:
         For each the file name that its code carries in tracebacks, and its source text.
     """
-    source, bugs = reference_source(module), planted_bugs(module)
+    source = reference_source(module)
+    bugs = () if module is modules.PRODUCTION else planted_bugs(module)
     texts = {f"bug/{module.name}/{bug.id}": (f"planted bug {bug.id}", plant(bug, source)) for bug in bugs}
-    texts[f"reference/{module.name}"] = ("reference", source)
-    texts[f"flat/{module.name}"] = ("flat model", flat_source(module.name))
+    if not module.extends:
+        texts[f"reference/{module.name}"] = ("reference", source)
+    if module in modules.MODULES:
+        texts[f"flat/{module.name}"] = ("flat model", flat_source(module.name))
     return {name: (f"<{label}: {module.name}>", text) for name, (label, text) in texts.items()}

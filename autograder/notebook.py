@@ -12,6 +12,7 @@ import json
 import linecache
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from autograder import own_tests, views
@@ -51,7 +52,13 @@ class Session:
         """
         real = subject_of(self.module, self.space, flat_below(self.module), "notebook")
         answerer = Answerer(real.names, place=_theirs, in_room=False)
-        return replace(real, names=remote(real.names, lambda request: _as_sent(answerer.answer(_as_sent(request)))))
+        ask = partial(_answered, answerer)
+        return replace(real, names=remote(real.names, ask, adds=self.module.adds))
+
+
+def _answered(answerer: Answerer, request: dict[str, Any]) -> dict[str, Any]:
+    """A request answered, both ways over a wire."""
+    return _as_sent(answerer.answer(_as_sent(request)))
 
 
 def _as_sent(message: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from autograder.planted import FOLDER as BUGS
 from autograder.planted import planted_bugs
 from autograder.reading import ordinary
 from autograder.release_environment import TEMPLATES
-from course.modules import MODULES, Module
+from course.modules import EXTENSIONS, MODULES, PRODUCTION, Module
 
 Files = dict[str, bytes]
 """What is in each file, by its path in the edition."""
@@ -165,7 +165,7 @@ def fixtures() -> Iterator[tuple[str, bytes]]:
 
 def bugs() -> Iterator[tuple[str, bytes]]:
     """What a student may read of the planted bugs, and the patterns that they leave."""
-    for module in MODULES:
+    for module in (*MODULES, *EXTENSIONS):
         yield f"{module.name}.toml", _told(module).encode()
     yield "patterns.json", (BUGS / "patterns.json").read_bytes()
 
@@ -236,7 +236,8 @@ def sealed_code() -> dict[str, tuple[str, bytes]]:
     Returns:
         For each version, such as "3.11", the name of its file and what is in it.
     """
-    sources = {name: text for module in MODULES for name, text in implementations.to_seal(module).items()}
+    every = (*MODULES, *EXTENSIONS, PRODUCTION)
+    sources = {name: text for module in every for name, text in implementations.to_seal(module).items()}
     found: dict[str, tuple[str, bytes]] = {}
     for program in _pythons():
         with tempfile.TemporaryDirectory() as folder:

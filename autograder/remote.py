@@ -342,4 +342,5 @@ def remote_names(client: RoomClient, module: Module) -> RemoteNames:
     wanted = [name for part in client.job.parts for name in part.module.exports]
     if client.job.parts[-1].module != module:
         raise ValueError(f"this room was opened for {client.job.parts[-1].module.id}, not for {module.id}")
-    return remote([name for name in wanted if name not in client.opening.missing], client.ask, client.give_up)
+    there = [name for name in wanted if name not in client.opening.missing]
+    return remote(there, client.ask, client.give_up, module.adds)

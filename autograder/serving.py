@@ -125,7 +125,7 @@ class Serving:
 
 def _checked(name: str, verb: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments, if the contract's call takes so many."""
-    if len(args) != arity(name, verb):
+    if len(args) not in arity(name, verb):
         raise Rubbish(f"{len(args)} arguments are not what {verb or name} takes")
     return args
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from course.modules import MODULES, Module
+from course.modules import EXTENSIONS, MODULES, Module
 
 PASSED, NOT_PASSED, COULD_NOT = 0, 1, 2
 
@@ -42,10 +42,10 @@ def print_json(data: Any) -> None:
 
 def as_module(wanted: str) -> Module:
     """The module that is meant by an id or a name; gives up where there is none."""
-    folded = {name.lower(): module for module in MODULES for name in (module.id, module.name)}
+    folded = {name.lower(): module for module in (*MODULES, *EXTENSIONS) for name in (module.id, module.name)}
     if found := folded.get(wanted.lower()):
         return found
-    listed = "\n".join(f"  {module.id:6} {module.title}" for module in MODULES)
+    listed = "\n".join(f"  {module.id:13} {module.title}" for module in (*MODULES, *EXTENSIONS))
     give_up(f"there is no module {wanted}. There are:\n{listed}")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 BlockId = int
 """A block's number in its pool, 0 to n_blocks - 1."""
@@ -124,6 +124,13 @@ class PrefixCache(Enum):
     NONE = "none"
     HASH = "hash"
     RADIX = "radix"
+
+
+Publish = Literal["release", "prefill"]
+"""When a manager makes a request's full blocks findable: when the request ends, or as soon as they are computed."""
+
+OPTIONAL = frozenset({"publish"})
+"""Calls that a class may leave out. Whoever makes one looks first whether it is there."""
 
 
 # ---------------------------------------------------------------- protocols
@@ -335,6 +342,14 @@ class BlockSpace(Protocol):
         Raises ValueError for more of them than the sequence has slots.
         """
 
+    def publish(self, seq: SeqId, computed: Sequence[int]) -> None:
+        """Make the full blocks among the `computed` ids findable while the sequence goes on (optional).
+
+        A scheduler calls it after each chunk. A space that was not made to publish early does nothing. The
+        sequence keeps its table and every reference: where another holds the same content already, its own copy
+        stays its own until it ends. Raises ValueError as `release` does.
+        """
+
     def block_table(self, seq: SeqId) -> list[BlockId]:
         """The sequence's blocks, in the order of its positions."""
 
@@ -349,8 +364,8 @@ class BlockManager(BlockSpace, Protocol):
     Every call that takes a sequence raises KeyError for one that is not held.
     """
 
-    def __init__(self, pool: KvPool, mode: PrefixCache) -> None:
-        """Manage all of `pool`."""
+    def __init__(self, pool: KvPool, mode: PrefixCache, publish: Publish = "release") -> None:
+        """Manage all of `pool`. A manager without the call `publish` need not take the option either."""
 
     @property
     def mode(self) -> PrefixCache:

@@ -25,13 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Module:
-    """One module of the course: its id (`L8.4`), its name in files, what it exports and what it stands on."""
+    """One module of the course: its id (`L8.4`), its name in files, what it exports and what it stands on.
+
+    An extension `extends` another module, whose reference and flat model are its own too, by the optional calls
+    that it `adds`; named tests and planted bugs it has under its own name.
+    """
 
     id: str
     name: str
     title: str
     exports: tuple[str, ...]
     needs: tuple[str, ...] = ()
+    extends: str = ""
+    adds: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The name of the files that hold its reference and its flat model."""
+        return self.extends or self.name
 
 
 MODULES = (
@@ -48,16 +59,38 @@ MODULES = (
 )
 """Every module, in the order in which a student meets them; `needs` names all those underneath, lowest first."""
 
+EXTENSIONS = (
+    Module(
+        "L10.4-publish",
+        "publish",
+        "Block manager that publishes blocks early",
+        ("BlockManager",),
+        ("kv_pool", "radix_tree", "radix_cache"),
+        "block_manager",
+        ("publish",),
+    ),
+)
+"""What the lab adds to a module. It can be checked, and is no part of a class's grades."""
+
+PRODUCTION = Module(
+    "lab",
+    "production",
+    "What production systems add",
+    ("RadixTree", "RadixCache", "BlockManager"),
+    ("kv_pool", "radix_tree", "radix_cache", "block_manager"),
+)
+"""The lab's own classes, which extend the references. Nobody is asked to write them."""
+
 _bound: dict[str, object] = {}
 _offered: list[str] = []
 
 
 def find(wanted: str) -> Module:
     """The module of this id or name. Raises KeyError, naming the modules there are."""
-    for module in MODULES:
+    for module in (*MODULES, *EXTENSIONS):
         if wanted in (module.id, module.name):
             return module
-    known = ", ".join(f"{module.id} ({module.name})" for module in MODULES)
+    known = ", ".join(f"{module.id} ({module.name})" for module in (*MODULES, *EXTENSIONS))
     raise KeyError(f"no module {wanted!r}; there are {known}")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from course import contract
-from course.contract import ROOT, Allocation, BlockId, BlockStats, NodeId, PrefixCache, SeqId
+from course.contract import ROOT, Allocation, BlockId, BlockStats, NodeId, PrefixCache, Publish, SeqId
 from course.many import lookup_prefix, name_blocks, register_full, release_all, retain_all
 from course.modules import RadixCache, kv_block_hash
 from course.tokens import pack_tokens
@@ -25,7 +25,8 @@ class _Sequence:
     """What one admitted prompt holds: a reference on each block of `table`, the first `hits` of them found in a cache.
 
     It is made with its hits alone in the table. `slots` are the positions that it has room for; `names` (hash)
-    are those of the prompt's full blocks, `node` (radix) is the one that is locked for it.
+    are those of the prompt's full blocks, `node` (radix) is the one that is locked for it. The first `published`
+    blocks of the table were offered to a cache already: the hits, and what `publish` was called for.
     """
 
     prompt: list[int]
@@ -34,16 +35,24 @@ class _Sequence:
     node: NodeId = ROOT
     hits: int = field(init=False)
     slots: int = field(init=False)
+    published: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.hits, self.slots = len(self.table), len(self.prompt)
+        self.hits = self.published = len(self.table)
+        self.slots = len(self.prompt)
 
 
 class BlockManager:
-    """A `BlockSpace` over a pool with a prefix cache: none, hash or radix (contract: `BlockManager`)."""
+    """A `BlockSpace` over a pool with a prefix cache: none, hash or radix (contract: `BlockManager`).
 
-    def __init__(self, pool: contract.KvPool, mode: PrefixCache) -> None:
+    With `publish="prefill"` blocks can be found again as soon as they are computed, not when their request ends.
+    """
+
+    def __init__(self, pool: contract.KvPool, mode: PrefixCache, publish: Publish = "release") -> None:
+        if publish not in ("release", "prefill"):
+            raise ValueError(f"publish is release or prefill, not {publish!r}")
         self.mode = PrefixCache(mode)
+        self._publishes_early = publish == "prefill"
         self._pool = pool
         self._size = pool.block_size
         self._radix = RadixCache(pool.block_size)
@@ -162,8 +171,7 @@ class BlockManager:
             ValueError: more tokens than the sequence has slots, or one out of range.
         """
         held = self._held(seq)
-        if len(computed) > held.slots:
-            raise ValueError(f"{len(computed)} tokens computed, but sequence {seq!r} has {held.slots} slots")
+        self._check_slots(seq, held, computed)
         kept = self._keep(held, computed)
         del self._sequences[seq]
         self._give_back(held, [block for block in held.table if block not in kept] if kept else held.table)
@@ -177,10 +185,63 @@ class BlockManager:
             self._keep_by_name(held, computed)
         return set()
 
+    def _check_slots(self, seq: SeqId, held: _Sequence, computed: Sequence[int]) -> None:
+        """ValueError for more computed tokens than the sequence has slots."""
+        if len(computed) > held.slots:
+            raise ValueError(f"{len(computed)} tokens computed, but sequence {seq!r} has {held.slots} slots")
+
     def _check_tokens(self, held: _Sequence, computed: Sequence[int]) -> None:
         """ValueError for a token out of range, as the tree raises it. The prompt's were checked on admission."""
         prompt = len(held.prompt)
         pack_tokens(computed[prompt:] if computed[:prompt] == held.prompt else computed)
+
+    # ------------------------------------------------------------ publishing early
+
+    def publish(self, seq: SeqId, computed: Sequence[int]) -> None:
+        """Make the full computed blocks findable while their request goes on, if this manager does so at all.
+
+        Blocks whose content another request published first stay in this request's own table until it ends.
+
+        Args:
+            seq: a sequence that goes on.
+            computed: the ids whose K and V are written, in table order, beginning with the prompt's.
+
+        Raises:
+            KeyError: an unknown sequence.
+            ValueError: more tokens than the sequence has slots, or one out of range.
+        """
+        held = self._held(seq)
+        self._check_slots(seq, held, computed)
+        full = len(computed) // self._size
+        if not self._publishes_early or full <= held.published:
+            return
+        if self.mode is PrefixCache.RADIX:
+            self._publish_by_path(held, computed)
+        else:
+            self._check_tokens(held, computed)
+            if self.mode is PrefixCache.HASH:
+                self._publish_by_name(held, computed)
+        held.published = full
+
+    def _publish_by_name(self, held: _Sequence, computed: Sequence[int]) -> None:
+        """Name the new full blocks. One whose name is taken stays unnamed; `release` tries once more."""
+        new = slice(held.published, len(computed) // self._size)
+        held.names = self._names(held.names, computed)
+        register_full(self._pool, held.table[new], held.names[new])
+
+    def _publish_by_path(self, held: _Sequence, computed: Sequence[int]) -> None:
+        """Store the new full blocks; the cache takes a reference of its own on each that it keeps.
+
+        The request locks the whole path from now on, also where the path's blocks are a twin's: so what it stored
+        stays findable, and what it published before is still in the tree when it publishes more.
+        """
+        full = len(computed) // self._size
+        inserted = self._radix.insert(computed, held.table[:full])
+        new = held.table[held.published : full]
+        retain_all(self._pool, [block for block in new if block not in inserted.duplicates])
+        self._radix.lock(inserted.node)
+        self._radix.unlock(held.node)
+        held.node = inserted.node
 
     # ------------------------------------------------------------ mode hash
 
@@ -190,7 +251,7 @@ class BlockManager:
 
     def _find_by_name(self, tokens: Sequence[int]) -> _Sequence:
         """Look the prompt's blocks up by name, front to back, until the first miss (section 2.2)."""
-        names = name_blocks(self._pool, kv_block_hash, tokens)
+        names = self._names([], tokens)
         hits = lookup_prefix(self._pool, names[: self._usable_blocks(len(tokens))])
         return _Sequence(list(tokens), hits, names)
 
@@ -198,13 +259,13 @@ class BlockManager:
         """Fill and name the full computed blocks that have no name yet (section 2.2)."""
         full = len(computed) // self._size
         names = self._names(held.names, computed)
-        register_full(self._pool, held.table[held.hits : full], names[held.hits : full])
+        lost = [at for at in range(held.hits, min(held.published, full)) if self._pool.find(names[at]) is None]
+        places = [*lost, *range(held.published, full)]
+        register_full(self._pool, [held.table[at] for at in places], [names[at] for at in places])
 
     def _names(self, known: list[int], computed: Sequence[int]) -> list[int]:
         """The names of all full blocks: the prompt's are known since it was admitted, the rest follow from them."""
         rest = computed[len(known) * self._size :]
-        if len(rest) < self._size:
-            return known
         return known + name_blocks(self._pool, kv_block_hash, rest, known[-1] if known else 0)
 
     # ------------------------------------------------------------ mode radix
@@ -220,7 +281,7 @@ class BlockManager:
         """Insert the full computed blocks; the cache keeps the request's reference on those that it newly stores."""
         full = len(computed) // self._size
         duplicates = self._radix.insert(computed, held.table[:full]).duplicates
-        return set(held.table[held.hits : full]).difference(duplicates)
+        return set(held.table[held.published : full]).difference(duplicates)
 
     def _evict(self, n: int) -> None:
         """Free n blocks of the tree, or a few more: the cache's reference on each goes (section 2.2)."""

@@ -18,6 +18,7 @@ from course.contract import (
     KvPool,
     NodeId,
     PrefixCache,
+    Publish,
     SeqId,
 )
 from course.modules import RadixCache, kv_block_hash
@@ -26,20 +27,30 @@ from course.tokens import pack_tokens, unpack_tokens
 
 @dataclass
 class Held:
-    """A sequence: its table, its slots (prompt positions and one for each append), and what it reused."""
+    """A sequence: its table, its slots (prompt positions and one for each append), and what it reused.
+
+    The first `n_published` blocks of its table have been offered to a cache: the hits, then what it published.
+    """
 
     table: list[BlockId]
     slots: int
     n_hits: int
     names: list[int] = field(default_factory=list)
     node: NodeId = ROOT
+    n_published: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.n_published = self.n_hits
 
 
 class BlockManager:
     """The scheduler's `BlockSpace` over a pool, with a prefix cache in one of three modes (L10.4)."""
 
-    def __init__(self, pool: KvPool, mode: PrefixCache) -> None:
-        """Manage all of `pool`."""
+    def __init__(self, pool: KvPool, mode: PrefixCache, publish: Publish = "release") -> None:
+        """Manage all of `pool`. Raises ValueError for a time of publishing that there is not."""
+        if publish not in ("release", "prefill"):
+            raise ValueError(f"there is no publish={publish!r}: it is release or prefill")
+        self._publish = publish
         self._pool = pool
         self._mode = PrefixCache(mode)
         self._size = pool.block_size
@@ -122,20 +133,45 @@ class BlockManager:
 
         Raises KeyError for a sequence not held, ValueError for more ids than it has slots.
         """
-        held = self._held[seq]
-        written = unpack_tokens(pack_tokens(computed))
-        if len(written) > held.slots:
-            raise ValueError(f"{len(written)} computed tokens: sequence {seq!r} has {held.slots} slots")
+        held, written = self._written(seq, computed)
         del self._held[seq]
         kept: set[BlockId] = set()
         if self._mode is PrefixCache.HASH:
-            self._name_full_blocks(held, written)
+            self._name_full_blocks(held, written, held.n_hits)
         if self._mode is PrefixCache.RADIX:
-            kept = self._store_full_blocks(held, written)
+            kept, _ = self._store_full_blocks(held, written)
             self._cache.unlock(held.node)
         for block in reversed(held.table):  # of a prefix, the tail is to be evicted first
             if block not in kept:
                 self._pool.release(block)
+
+    def publish(self, seq: SeqId, computed: Sequence[int]) -> None:
+        """Make the full blocks among the `computed` ids findable now, if this manager publishes early.
+
+        Raises as `release` does.
+        """
+        held, written = self._written(seq, computed)
+        full = len(written) // self._size
+        if self._publish == "release" or full <= held.n_published:
+            return
+        if self._mode is PrefixCache.HASH:
+            self._name_full_blocks(held, written, held.n_published)
+        if self._mode is PrefixCache.RADIX:
+            new, node = self._store_full_blocks(held, written)
+            for block in new:
+                self._pool.retain(block)  # the cache's own reference: the request keeps the one it has
+            self._cache.lock(node)
+            self._cache.unlock(held.node)
+            held.node = node
+        held.n_published = full
+
+    def _written(self, seq: SeqId, computed: Sequence[int]) -> tuple[Held, tuple[int, ...]]:
+        """A sequence and its computed ids, checked."""
+        held = self._held[seq]
+        written = unpack_tokens(pack_tokens(computed))
+        if len(written) > held.slots:
+            raise ValueError(f"{len(written)} computed tokens: sequence {seq!r} has {held.slots} slots")
+        return held, written
 
     def block_table(self, seq: SeqId) -> list[BlockId]:
         """The sequence's blocks, in the order of its positions."""
@@ -193,19 +229,20 @@ class BlockManager:
         start = len(names) * self._size
         names.append(kv_block_hash(names[-1] if names else 0, tokens[start : start + self._size]))
 
-    def _name_full_blocks(self, held: Held, written: Sequence[int]) -> None:
+    def _name_full_blocks(self, held: Held, written: Sequence[int], first: int) -> None:
         full = len(written) // self._size
         while len(held.names) < full:
             self._name_next(held.names, written)
-        for place in range(held.n_hits, full):
-            self._pool.set_fill(held.table[place], self._size)
-            self._pool.register(held.table[place], held.names[place])
+        for place in range(first, full):
+            if self._pool.find(held.names[place]) is None:
+                self._pool.set_fill(held.table[place], self._size)
+                self._pool.register(held.table[place], held.names[place])
 
-    def _store_full_blocks(self, held: Held, written: Sequence[int]) -> set[BlockId]:
-        """Store the full blocks in the tree; the ones it did not have, whose references pass to the cache."""
+    def _store_full_blocks(self, held: Held, written: Sequence[int]) -> tuple[set[BlockId], NodeId]:
+        """Store the full blocks in the tree: the ones it did not have, and the node where they end."""
         full = len(written) // self._size
         offered = held.table[:full]
         inserted = self._cache.insert(written[: full * self._size], offered)
         new = set(offered) - set(inserted.duplicates) - self._in_tree
         self._in_tree |= new
-        return new
+        return new, inserted.node

@@ -44,8 +44,8 @@ Broken = Callable[[WireBroken], object]
 class RemoteNames(dict[str, Any]):
     """Exported names as stand-ins; `play_story` plays a whole story in one message."""
 
-    def __init__(self, names: Iterable[str], ask: Asks, broken: Broken) -> None:
-        wire = Caller(ask, broken)
+    def __init__(self, names: Iterable[str], ask: Asks, broken: Broken, adds: Iterable[str] = ()) -> None:
+        wire = Caller(ask, broken, adds)
         super().__init__((name, _stand_in(name, wire)) for name in names)
         self._wire = wire
 
@@ -59,15 +59,18 @@ class RemoteNames(dict[str, Any]):
         return self._wire.play(story)
 
 
-def remote(names: Iterable[str], ask: Asks, broken: Broken = lambda problem: None) -> RemoteNames:
+def remote(
+    names: Iterable[str], ask: Asks, broken: Broken = lambda problem: None, adds: Iterable[str] = ()
+) -> RemoteNames:
     """Stand-ins for exported names such as `RadixCache` and `kv_block_hash`.
 
     Args:
         names: the names that there are on the other side.
         ask: sends a request and gives its answer.
         broken: hears of an answer that is none, before WireBroken is raised.
+        adds: the optional calls that there are on the other side.
     """
-    return RemoteNames(names, ask, broken)
+    return RemoteNames(names, ask, broken, adds)
 
 
 # ---------------------------------------------------------------- calling
@@ -76,8 +79,9 @@ def remote(names: Iterable[str], ask: Asks, broken: Broken = lambda problem: Non
 class Caller:
     """Makes calls over a wire: arguments out, results and exceptions back, changed lists made up for."""
 
-    def __init__(self, ask: Asks, broken: Broken) -> None:
+    def __init__(self, ask: Asks, broken: Broken, adds: Iterable[str] = ()) -> None:
         self.ask, self.broken = ask, broken
+        self.left_out = contract.OPTIONAL.difference(adds)
         self.depth = sys.getrecursionlimit()
         self.advice: dict[str, None] = {}
         self._calls = 0
@@ -244,7 +248,7 @@ def _class(name: str, wire: Caller) -> type:
         return wire.call(name, "", args, named)
 
     members: dict[str, Any] = {"__new__": make, "__slots__": ("_handle",), "_is_proxy": True, "__doc__": None}
-    for verb in verbs(name):
+    for verb in set(verbs(name)) - wire.left_out:
         members[verb] = _Read(name, verb, wire) if verb in (*PROPERTIES, *CONSTANTS) else _method(verb, wire)
     return type(name, (), {**members, "__qualname__": name, "__module__": "course.modules"})
 

@@ -81,12 +81,13 @@ def surface_of(name: str) -> Surface:
 
 
 @cache
-def arity(name: str, verb: str = "") -> int:
-    """How many arguments a call takes: the contract's calls take all of them, always."""
+def arity(name: str, verb: str = "") -> range:
+    """How many arguments a call takes: one number, unless the contract gives one of them a default."""
     signature = (
         inspect.signature(FUNCTIONS[name]) if name in FUNCTIONS else surface_of(name).methods[verb or "__init__"]
     )
-    return len(signature.parameters) - 1
+    taken = list(signature.parameters.values())[1:]
+    return range(sum(each.default is inspect.Parameter.empty for each in taken), len(taken) + 1)
 
 
 # ---------------------------------------------------------------- stand-ins

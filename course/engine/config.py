@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course.contract import PrefixCache
+from course.engine.scheduler import ORDERS
+from course.eviction import POLICIES
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -61,6 +63,29 @@ class EngineConfig:
             *(mode.value for mode in PrefixCache),
         ),
     )
+    publish: str = field(
+        default="release",
+        metadata=_choice(
+            "When a request's full blocks can be found by others: when it ends, or as soon as they are computed.",
+            "release",
+            "prefill",
+        ),
+    )
+    eviction: str = field(
+        default="lru",
+        metadata=_choice(
+            "Which leaves of the radix tree go first: the least recently used, the least frequently used, or by depth.",
+            *POLICIES,
+        ),
+    )
+    order: str = field(
+        default="arrival",
+        metadata=_choice(
+            "Which waiting request is admitted first: the one that came first, or the one with the longest cached "
+            "prefix.",
+            *ORDERS,
+        ),
+    )
     block_size: int = field(default=16, metadata=_count("Token positions in a KV block (B)."))
     n_blocks: int = field(default=512, metadata=_count("KV blocks in the pool."))
     max_batch_tokens: int = field(
@@ -89,6 +114,12 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prefix_cache", PrefixCache(self.prefix_cache))
+
+    @property
+    def manager_options(self) -> dict[str, Any]:
+        """What a manager is told beside its mode; a manager without these options does for the defaults."""
+        said = {"publish": self.publish, "eviction": self.eviction}
+        return {key: value for key, value in said.items() if value != getattr(type(self), key)}
 
     def blocks_for(self, positions: int) -> int:
         """How many blocks hold so many positions, the last one perhaps in part."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from course.contract import BlockManager, BlockSpace, KvPool, PrefixCache
+from course.contract import BlockManager, BlockSpace, KvPool
 from course.engine.config import EngineConfig
 from course.engine.requests import (
     Admitted,
@@ -27,12 +27,15 @@ from course.engine.requests import (
 )
 from course.engine.scheduler import Scheduler, Step
 from course.engine.step import Chunk
+from course.extra_keys import ExtraKeys
 
 if TYPE_CHECKING:
     from course.engine.models import LoadedModel
 
 MakePool = Callable[[int, int], KvPool]
-MakeManager = Callable[[KvPool, PrefixCache], BlockManager]
+MakeManager = Callable[..., BlockManager]
+"""Of a pool, a mode, and the options of the configuration that are not at their defaults."""
+
 Watcher = Callable[[Sequence[Event]], None]
 
 
@@ -69,7 +72,7 @@ class Engine:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.config = config
-        self.scheduler = Scheduler(space, config.max_batch_tokens, config.max_running)
+        self.scheduler = Scheduler(space, config.max_batch_tokens, config.max_running, config.order)
         self.records: dict[RequestId, Record] = {}
         self._runner = runner
         self._max_positions = max_positions
@@ -87,8 +90,11 @@ class Engine:
         max_new_tokens: int | None = None,
         stop_ids: Collection[int] = (),
         request_id: RequestId | None = None,
+        extra_keys: ExtraKeys = (),
     ) -> RequestId:
         """Queue a request; its id, a number of the engine's own unless one is given.
+
+        Requests with different extra keys share no block (`course.extra_keys`), where the manager takes them.
 
         Raises:
             PromptTooLong: prompt and answer need more blocks than there are, or more positions than the model has.
@@ -100,7 +106,7 @@ class Engine:
         if name in self.records:
             raise ValueError(f"request {name!r} is there already")
         self.records[name] = Record(name, len(prompt_ids), n_new, frozenset(stop_ids), self._clock())
-        self.scheduler.add(name, prompt_ids)
+        self.scheduler.add(name, prompt_ids, extra_keys)
         return name
 
     def _new_id(self) -> RequestId:
@@ -231,21 +237,24 @@ def start(
     make_manager: MakeManager | None = None,
     make_pool: MakePool | None = None,
     watchers: Sequence[Watcher] = (),
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Engine:
     """An engine over a loaded model, with a pool and a manager of the sizes and in the mode of the configuration.
 
     Args:
         loaded: the model; the engine keeps to its positions and its vocabulary.
         config: sizes, mode and limits; where it names a port, metrics are served there.
-        make_manager: makes the manager of (pool, mode): `course.modules.BlockManager` unless another is given.
+        make_manager: makes the manager of (pool, mode): `course.modules.BlockManager` unless another is given. Options
+            that are not at their defaults (`publish`, `eviction`) are passed by name to it.
         make_pool: makes the pool of (n_blocks, block_size): `course.modules.KvPool` unless another is given.
         watchers: each is called with the events of each step.
+        clock: seconds, for the times of requests.
     """
     from course import modules
     from course.engine.runner import Runner
 
     pool = (make_pool or modules.KvPool)(config.n_blocks, config.block_size)
-    manager = (make_manager or modules.BlockManager)(pool, config.prefix_cache)
+    manager = (make_manager or modules.BlockManager)(pool, config.prefix_cache, **config.manager_options)
     if config.metrics_port:
         from course.engine.metrics import Metrics
 
@@ -259,4 +268,5 @@ def start(
         max_positions=loaded.model.config.max_positions,
         vocabulary=loaded.model.config.vocab_size,
         watchers=watchers,
+        clock=clock,
     )

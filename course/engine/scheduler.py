@@ -1,8 +1,8 @@
 """The scheduler: which positions of which sequences are computed next, and who waits when blocks are short.
 
-It knows order, room and the budget of a step (L10.2): first come, first served; decodes first, prefill
-in chunks with what is left; the youngest is preempted where a decode finds no room. It does not know
-what computes the positions, or when an answer is complete.
+It knows order, room and the budget of a step (L10.2): first come, first served, or longest cached prefix
+first; decodes first, prefill in chunks with what is left; the youngest is preempted where a decode finds no
+room. It does not know what computes the positions, or when an answer is complete.
 """
 
 from __future__ import annotations
@@ -10,9 +10,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 from course.contract import BlockSpace, SeqId
 from course.engine.step import Chunk
+from course.extra_keys import ExtraKeys
+
+ORDERS = ("arrival", "prefix")
+"""Who of those that wait is admitted next: the one that came first, or the one with the longest cached prefix."""
+
+WINDOW = 64
+"""So many of those that wait are looked at for a cached prefix, from the front of the queue."""
+
+PATIENCE = 32
+"""So many others may be admitted before a request that came earlier than they did."""
 
 
 class BlockSpaceError(RuntimeError):
@@ -24,10 +36,13 @@ class Track:
     """One sequence on its way: its tokens, prompt and answer, and how far it is since it was last admitted.
 
     `admitted` positions came with a slot each when it was admitted, `slots` have one now, `computed` are done.
+    `passed_over` counts those that were admitted before it and came later.
     """
 
     seq: SeqId
     tokens: list[int]
+    extra_keys: ExtraKeys = ()
+    passed_over: int = 0
     admitted: int = 0
     slots: int = 0
     computed: int = 0
@@ -36,6 +51,11 @@ class Track:
     def decodes(self) -> bool:
         """Whether prefill is over: each step from here on computes the token that the last one gave."""
         return self.computed >= self.admitted
+
+
+def _if_any(keys: ExtraKeys) -> tuple[ExtraKeys, ...]:
+    """Extra keys as an argument; none where there are none, since not every space takes them."""
+    return (keys,) if keys else ()
 
 
 @dataclass
@@ -62,17 +82,28 @@ class Step:
 class Scheduler:
     """Plans steps over a block space; a step computes at most `max_batch_tokens` positions (ValueError below 1).
 
-    Sequences are admitted in the order in which they were added, never past one that does not fit yet. A
-    preempted one goes back to the front of the queue, so this order never changes. One is admitted only with
-    budget left over by all that run, so a step always has a position for each decode.
+    In the order of arrival, sequences are admitted as they were added, never past one that does not fit yet. A
+    preempted one goes back to the front of the queue, so this order never changes. In the order of prefixes, the
+    one that has most of its prompt in the cache goes first (of several the one that came first), so that a prefix
+    is used again before it is evicted; nobody is passed over by more than PATIENCE others, and a preempted one by
+    none. One is admitted only with budget left over by all that run, so a step always has a position for each decode.
+
+    Raises ValueError for sizes below 1, an unknown order, or an order of prefixes over a space that can't look one
+    up without taking it (`cached_prefix`).
     """
 
-    def __init__(self, space: BlockSpace, max_batch_tokens: int, max_running: int) -> None:
+    def __init__(self, space: BlockSpace, max_batch_tokens: int, max_running: int, order: str = "arrival") -> None:
         if max_batch_tokens < 1 or max_running < 1:
             raise ValueError(f"max_batch_tokens {max_batch_tokens} and max_running {max_running} are at least 1")
+        if order not in ORDERS:
+            raise ValueError(f"no order {order!r}: there are {', '.join(ORDERS)}")
+        if order == "prefix" and not hasattr(space, "cached_prefix"):
+            raise ValueError(f"the order of prefixes asks for `cached_prefix`, and {type(space).__name__} has none")
+        self.order = order
         self.max_batch_tokens = max_batch_tokens
         self.max_running = max_running
-        self._space = space
+        self._space: Any = space  # the calls that a space may leave out are made only where they are there
+        self._publish = getattr(space, "publish", None)
         self._waiting: deque[Track] = deque()
         self._running: dict[SeqId, Track] = {}  # oldest first
 
@@ -93,9 +124,12 @@ class Scheduler:
 
     # ------------------------------------------------------------ coming and going
 
-    def add(self, seq: SeqId, tokens: Iterable[int]) -> None:
-        """Queue a prompt. Its name must not be in use; the caller sees to that."""
-        self._waiting.append(Track(seq, list(tokens)))
+    def add(self, seq: SeqId, tokens: Iterable[int], extra_keys: ExtraKeys = ()) -> None:
+        """Queue a prompt. Its name must not be in use; the caller sees to that.
+
+        Extra keys are for a space that takes them (`course.extra_keys`); without any, none are passed on.
+        """
+        self._waiting.append(Track(seq, list(tokens), extra_keys))
 
     def end(self, seq: SeqId) -> None:
         """Forget a sequence, answered or not; its blocks go back with what is computed. KeyError if unknown."""
@@ -142,12 +176,12 @@ class Scheduler:
 
     def _admit(self, step: Step) -> None:
         while self._waiting and len(self._running) < self.max_running and (left := self._left(step)):
-            track = self._waiting[0]
-            allocation = self._space.allocate(track.seq, list(track.tokens))
+            track = self._next()
+            allocation = self._space.allocate(track.seq, list(track.tokens), *_if_any(track.extra_keys))
             if allocation is None:
                 self._check_others_run(track)
                 return
-            self._running[track.seq] = self._waiting.popleft()
+            self._take(track)
             track.computed, track.admitted = allocation.cached_tokens, len(track.tokens)
             track.slots = track.admitted
             if not 0 <= track.computed < track.admitted:
@@ -157,6 +191,27 @@ class Scheduler:
                 )
             step.admitted.append((track.seq, track.computed))
             self._plan(step, track, min(left, track.admitted - track.computed))
+
+    def _next(self) -> Track:
+        """Whose turn it is of those that wait."""
+        first = self._waiting[0]
+        if self.order == "arrival" or first.passed_over >= PATIENCE:
+            return first
+        return max(islice(self._waiting, WINDOW), key=self._cached)  # of equal ones, the first
+
+    def _cached(self, track: Track) -> int:
+        """How much of a waiting sequence is in the cache now."""
+        cached: int = self._space.cached_prefix(track.tokens, *_if_any(track.extra_keys))
+        return cached
+
+    def _take(self, track: Track) -> None:
+        """Let a waiting sequence run, and count it for those that it passes over."""
+        for waiting in self._waiting:
+            if waiting is track:
+                break
+            waiting.passed_over += 1
+        self._waiting.remove(track)
+        self._running[track.seq] = track
 
     def _plan(self, step: Step, track: Track, n: int) -> None:
         tokens = track.tokens[track.computed : track.computed + n]
@@ -173,6 +228,7 @@ class Scheduler:
             self._check_others_run(track)
             youngest = self._running.popitem()[1]
             self._release(youngest)
+            youngest.passed_over = PATIENCE
             self._waiting.appendleft(youngest)
             step.preempted.append(youngest.seq)
             if youngest is track:
@@ -199,6 +255,8 @@ class Scheduler:
         for chunk, token in zip(step.chunks, next_tokens, strict=True):
             track = self._running[chunk.seq]
             track.computed = chunk.end
+            if self._publish is not None:
+                self._publish(track.seq, track.tokens[: track.computed])
             if chunk.end == len(track.tokens):
                 track.tokens.append(token)
                 answered.append((chunk.seq, token))

@@ -53,13 +53,14 @@ def retain_all(pool: KvPool, blocks: Sequence[BlockId]) -> None:
 
 
 def register_full(pool: KvPool, blocks: Sequence[BlockId], names: Sequence[int]) -> None:
-    """Fill and name these used blocks, none of which has a name; a name that is taken stays with its holder."""
+    """Fill and name these used blocks. A name that is taken stays with its holder, and a block with its own name."""
     if own := getattr(pool, "register_full", None):
         own(blocks, names)
         return
     for block, name in zip(blocks, names, strict=True):
-        pool.set_fill(block, pool.block_size)
-        pool.register(block, name)
+        if pool.find(name) != block:
+            pool.set_fill(block, pool.block_size)
+            pool.register(block, name)
 
 
 def release_all(pool: KvPool, blocks: Sequence[BlockId]) -> None:

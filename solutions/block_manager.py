@@ -259,9 +259,7 @@ class BlockManager:
         """Fill and name the full computed blocks that have no name yet (section 2.2)."""
         full = len(computed) // self._size
         names = self._names(held.names, computed)
-        lost = [at for at in range(held.hits, min(held.published, full)) if self._pool.find(names[at]) is None]
-        places = [*lost, *range(held.published, full)]
-        register_full(self._pool, [held.table[at] for at in places], [names[at] for at in places])
+        register_full(self._pool, held.table[held.hits : full], names[held.hits : full])
 
     def _names(self, known: list[int], computed: Sequence[int]) -> list[int]:
         """The names of all full blocks: the prompt's are known since it was admitted, the rest follow from them."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import flat, reading
+from autograder.benchmarks.serving import lab_names
 from autograder.benchmarks.submitted import run_here
 from autograder.blame import Footing, footing
 from autograder.files import Unreadable
@@ -64,7 +65,13 @@ def use_own_work(folder: Path | None = None) -> Picture:
         own = base.earlier.get(module.name)
         names.update(_loaded(own, names) if own is not None else flat.load_over(module.name, names))
     modules.bind(names)
+    lend_for_options()
     return _told(found, base)
+
+
+def lend_for_options() -> None:
+    """Let the lab's own manager serve where an option is asked for that a manager of the course doesn't have."""
+    lab.lend_for_options({"BlockManager": lab_names()["BlockManager"]})
 
 
 # ---------------------------------------------------------------- what is there

@@ -7,6 +7,7 @@ runs the notebook. Importing it is cheap: torch and a model load with the first 
 
 from __future__ import annotations
 
+import inspect
 import random
 import time
 from collections import deque
@@ -31,6 +32,7 @@ __all__ = [
     "Server",
     "as_prompt",
     "lend",
+    "lend_for_options",
     "serve",
     "server",
     "shared_prompts",
@@ -105,11 +107,41 @@ def as_prompt(messages: Sequence[Message], model: str = "byte") -> str:
 
 
 _lent: dict[str, object] = {}
+_for_options: dict[str, object] = {}
 
 
 def lend(names: Mapping[str, object]) -> None:
     """Let these stand for names of `course.modules` that nobody has bound, for the engine alone."""
     _lent.update(names)
+
+
+def lend_for_options(names: Mapping[str, object]) -> None:
+    """Let this `BlockManager` be taken where an option is asked for that the one in use doesn't have."""
+    _for_options.update(names)
+
+
+def _manager_class(options: Mapping[str, str], order: str) -> Any:
+    """The class of managers that is in use here, if it has all that these options ask for; else the one lent for them.
+
+    Raises:
+        RuntimeError: neither has it.
+    """
+    needs = [f"the option {option}" for option in options if not _takes(_class_named("BlockManager"), option)]
+    needs += ["the call cached_prefix"] * (
+        order == "prefix" and not hasattr(_class_named("BlockManager"), "cached_prefix")
+    )
+    if not needs:
+        return _class_named("BlockManager")
+    if "BlockManager" not in _for_options:
+        raise RuntimeError(f"the BlockManager in use here lacks {' and '.join(needs)}: give another one as `manager`")
+    return _for_options["BlockManager"]
+
+
+def _takes(made: Any, option: str) -> bool:
+    try:
+        return option in inspect.signature(made).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _class_named(name: str) -> Any:
@@ -180,6 +212,9 @@ def server(
     chunk: int = 256,
     at_once: int = 8,
     new_tokens: int | None = None,
+    publish: str = "release",
+    eviction: str = "lru",
+    order: str = "arrival",
 ) -> Server:
     """An engine with empty blocks.
 
@@ -192,16 +227,17 @@ def server(
         chunk: positions computed in one step at most, so also the longest chunk of a prefill.
         at_once: requests that hold blocks at the same time, at most.
         new_tokens: tokens of an answer, at most; by default few.
+        publish: "release" or "prefill": blocks can be found when their request ends, or as soon as they are computed.
+        eviction: "lru", "lfu" or "depth": which leaves of the radix tree go first.
+        order: "arrival" or "prefix": who of those that wait comes next.
 
     Raises:
-        RuntimeError: there is no pool or no manager here.
+        RuntimeError: there is no pool or no manager here, or none that has these options.
     """
     from course.engine.config import EngineConfig
     from course.engine.engine import start
 
     mode, loaded = PrefixCache(prefix_cache), ready_model(model)
-    pool = _class_named("KvPool")(n_blocks, block_size)
-    managed = (manager or _class_named("BlockManager"))(pool, mode)
     config = EngineConfig(
         model=loaded.name,
         prefix_cache=mode,
@@ -209,8 +245,14 @@ def server(
         n_blocks=n_blocks,
         max_batch_tokens=chunk,
         max_running=at_once,
+        publish=publish,
+        eviction=eviction,
+        order=order,
     )
-    engine = start(loaded, config, make_pool=lambda *_: pool, make_manager=lambda *_: managed)
+    options = config.manager_options
+    pool = _class_named("KvPool")(n_blocks, block_size)
+    managed = (manager or _manager_class(options, order))(pool, mode, **options)
+    engine = start(loaded, config, make_pool=lambda *_: pool, make_manager=lambda *_, **__: managed)
     return Server(engine, pool, managed, loaded, new_tokens or NEW_TOKENS.get(loaded.name, 4))
 
 
@@ -221,7 +263,7 @@ def serve(
     manager: Callable[..., Any] | None = None,
     *,
     at_once: int = 1,
-    **sizes: int,
+    **settings: Any,
 ) -> Served:
     """Serve prompts on an engine of their own, in order, and note what each of them took.
 
@@ -231,7 +273,7 @@ def serve(
         model: "byte" or "smollm2", as in `server`.
         manager: makes the manager of (pool, mode), as in `server`.
         at_once: requests under way at the same time. With one, a request comes when the one before is answered.
-        sizes: n_blocks, block_size, chunk and new_tokens, as in `server`.
+        settings: sizes and options, as in `server`.
 
     Raises:
         ValueError: no prompt, or one that can't be served with so few blocks.
@@ -239,7 +281,7 @@ def serve(
     """
     if not prompts:
         raise ValueError("there is nothing to serve: give at least one prompt")
-    made = server(prefix_cache, model, manager, at_once=at_once, **sizes)
+    made = server(prefix_cache, model, manager, at_once=at_once, **settings)
     records, rates = _all_served(made, prompts, at_once)
     return Served(
         model=made.model,

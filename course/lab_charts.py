@@ -1,13 +1,20 @@
-"""A chart for the lab: how many times sooner the first token comes, beside the most that a cache could give.
+"""Charts for the lab: how many times sooner the first token comes, and the charts of `course.charts` on a page.
 
-It knows two numbers a row and how they are drawn. How they were measured it does not know.
+It knows measured numbers and how they are drawn. How they were measured it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import tempfile
+from collections.abc import Callable, Mapping
+from html import escape
+from pathlib import Path
+from typing import TypeVar
 
 from course.pictures import Picture, base
+
+Data = TypeVar("Data")
 
 LENGTH, ROW, THICK, TOP, LEFT = 380.0, 34.0, 16.0, 12.0, 150.0
 """Pixels: the longest bar, a row, a bar's thickness, the space above, and the labels' column."""
@@ -60,3 +67,25 @@ def _text(ratios: Mapping[str, tuple[float, float]]) -> str:
         f"{label:>{wide}}  {measured:.1f} times sooner; the limit is {limit:.1f}"
         for label, (measured, limit) in ratios.items()
     )
+
+
+# ---------------------------------------------------------------- a chart of course.charts
+
+
+def shown(
+    draw: Callable[[Data, Path, str], Path], tell: Callable[[Data], str], measured: Data, note: str = ""
+) -> Picture:
+    """A chart that is otherwise written into a file, in a notebook, with what it says as text below it.
+
+    Args:
+        draw: writes the chart of the measured data, such as `course.charts.ttft_chart`.
+        tell: the same as text, such as `course.charts.ttft_text`; a screen reader gets it in place of the chart.
+        measured: what both take.
+        note: a line of small print in the chart.
+    """
+    text = tell(measured)
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = base64.b64encode(draw(measured, Path(folder) / "chart.png", note).read_bytes()).decode()
+    image = f'<img alt="{escape(text)}" src="data:image/png;base64,{drawn}" style="max-width:100%; width:720px">'
+    below = f'<pre style="font-size:.85em; line-height:1.35; opacity:.85; overflow-x:auto">{escape(text)}</pre>'
+    return Picture(f'<figure style="margin:.5em 0; break-inside:avoid">{image}{below}</figure>', text)

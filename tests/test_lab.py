@@ -14,10 +14,11 @@ import torch
 from autograder import implementations, own_work
 from autograder.own_work import use_lent, use_own_work
 from course import lab, lab_models, modules
+from course.charts import ttft_chart, ttft_text
 from course.engine import models
 from course.engine.models import ModelUnavailable
 from course.lab import Served, as_prompt, serve, server, shared_prompts, side_by_side, spelled_tree, token_prompts
-from course.lab_charts import draw_against_limit
+from course.lab_charts import draw_against_limit, shown
 from course.pictures import draw_tree
 
 SOLUTIONS = Path(__file__).resolve().parent.parent / "solutions"
@@ -29,6 +30,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """The references bound, and nothing else: whatever a test binds is gone afterwards."""
     monkeypatch.setattr(modules, "_offered", [])
     monkeypatch.setattr(lab, "_lent", {})
+    monkeypatch.setattr(lab, "_for_options", {})
     module = modules.find("block_manager")
     with modules.bound({}):
         modules._bound.clear()
@@ -313,3 +315,32 @@ def test_without_any_work_everything_is_lent(tmp_path: Path, names: dict[str, An
         f"autograder.flat.{module.name}" for module in modules.MODULES
     }
     assert run(token_prompts(2, 32, 16), "hash").cached_tokens == (0, 32)
+
+
+# ---------------------------------------------------------------- options, and charts on a page
+
+
+def test_a_twin_finds_what_was_published_while_the_first_one_runs() -> None:
+    # two chunks a prompt: the second twin is admitted when the first one's first chunk is computed
+    prompts = token_prompts(1, 0, 96) * 2
+    late = {publish: run(prompts, "hash", at_once=2, chunk=48, publish=publish) for publish in ("release", "prefill")}
+    assert late["release"].cached_tokens == (0, 0)
+    assert late["prefill"].cached_tokens[1] >= 48
+    assert late["release"].tokens == late["prefill"].tokens
+
+
+def test_options_that_the_manager_in_use_lacks_take_the_one_that_is_lent_for_them() -> None:
+    with pytest.raises(RuntimeError, match="lacks the option eviction and the call cached_prefix"):
+        run(token_prompts(1, 0, 20), "radix", eviction="lfu", order="prefix")
+    own_work.lend_for_options()
+    served = run(token_prompts(3, 32, 16), "radix", eviction="lfu", order="prefix")
+    assert served.cached_tokens == (0, 32, 32) and hasattr(served.manager, "cached_prefix")
+    assert not hasattr(run(token_prompts(1, 0, 20), "radix").manager, "cached_prefix"), (
+        "without options, the one in use"
+    )
+
+
+def test_a_chart_is_shown_with_its_text() -> None:
+    picture = shown(ttft_chart, ttft_text, {"none": [0.1, 0.12], "hash": [0.04, 0.05]}, "one <machine>")
+    assert str(picture).splitlines()[0] == "With the hash cache the first token comes 2.4 times sooner"
+    assert picture.html.count("data:image/png;base64,") == 1 and "budget" in picture.html

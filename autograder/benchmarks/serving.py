@@ -68,8 +68,8 @@ def new_server(loaded: LoadedModel, config: EngineConfig, names: Names) -> Serve
     from course.engine.engine import start
 
     pool = names["KvPool"](config.n_blocks, config.block_size)
-    manager = names["BlockManager"](pool, config.prefix_cache)
-    engine = start(loaded, config, make_pool=lambda *_: pool, make_manager=lambda *_: manager)
+    manager = names["BlockManager"](pool, config.prefix_cache, **config.manager_options)
+    engine = start(loaded, config, make_pool=lambda *_: pool, make_manager=lambda *_, **__: manager)
     return Server(engine, pool, manager)
 
 

@@ -38,7 +38,7 @@ WHOLE = ("room", "tests")
 REPLACED = {"autograder/instructors.py": TEMPLATES / "instructors.py"}
 """Files that another one takes the place of."""
 
-DATA = (".json", ".toml", ".txt")
+DATA = (".json", ".jsonl", ".toml", ".txt")
 STAMP = (1980, 1, 1, 0, 0, 0)
 """The time on every file in the zip, so that the same course gives the same zip."""
 

@@ -1,0 +1,94 @@
+"""`ol bench trace`: recorded traffic, replayed into block managers of many sizes.
+
+It knows options and exit codes. What is measured, and how, it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from autograder.terminal import AsJson, console, give_up, print_json, progress
+from course.contract import PrefixCache
+
+
+def trace(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace: JSON lines in the public Mooncake format.")],
+    submission: Annotated[
+        Path | None,
+        typer.Argument(metavar="SUBMISSION", help="A notebook or a Python file. Without it, the reference."),
+    ] = None,
+    blocks: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Blocks of a pool; may be given again.",
+            show_default="200000 to 1000, or the trace's own blocks halved five times where it is small",
+        ),
+    ] = None,
+    mode: Annotated[
+        list[PrefixCache] | None,
+        typer.Option(help="A prefix cache; may be given again.", show_default="hash and radix"),
+    ] = None,
+    eviction: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="What radix evicts first; may be given again.", show_default="lru"),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="A line that is no valid record is an error.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the chart and the numbers go.")] = Path("out"),
+    as_json: AsJson = False,
+) -> None:
+    """Hit rate against capacity on recorded traffic, beside the ideal of an infinite cache.
+
+    Two more sizes are measured always: 3 and 50 million tokens, of which the paper with these traces says something.
+    Exit code 2: it could not be measured.
+    """
+    from autograder.benchmarks import traces
+    from autograder.benchmarks.submitted import SubmissionFailed
+    from autograder.benchmarks.traces_table import skipped, trace_view
+    from course.charts.capacity import capacity_chart, capacity_text
+    from course.traces import LRU, TraceError, read_trace
+
+    asked = traces.ways(mode or (PrefixCache.HASH, PrefixCache.RADIX), eviction or (LRU,))
+    try:
+        read = read_trace(file, strict)
+    except OSError as problem:
+        give_up(f"can't read {file}: {problem.strerror}")
+    except TraceError as problem:
+        give_up(f"{problem}.")
+    try:
+        with progress("trace", quiet=as_json) as tell, _classes(submission) as names:
+            result = traces.measure(file.name, read, names, asked, blocks or (), tell)
+    except SubmissionFailed as problem:
+        give_up(f"{submission} can't be measured. {problem}")
+    except traces.NotMeasured as problem:
+        give_up(f"{problem}.")
+    data = {"submission": str(submission or "reference"), **traces.as_data(result)}
+    drawn, note = traces.as_capacities(result), f"{result.name}: {result.n_requests:,} requests, one at a time"
+    try:
+        chart = capacity_chart(drawn, out / f"bench_trace_{file.stem}.png", note)
+        numbers = out / f"bench_trace_{file.stem}.json"
+        numbers.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    except OSError as problem:
+        give_up(f"can't write {problem.filename or out}: {problem.strerror}")
+    if told := skipped(result):
+        console(error=True).print(told, markup=False)
+    if as_json:
+        print_json(data)
+    else:
+        shown = console()
+        shown.print(trace_view(result))
+        shown.print(f"\n{capacity_text(drawn)}\n\n{chart} and {numbers.name} are written.", markup=False)
+
+
+def _classes(path: Path | None) -> AbstractContextManager[Any]:
+    """The classes of a submission, or the reference's."""
+    from autograder.benchmarks.serving import MODULE, lab_names
+    from autograder.benchmarks.submitted import submission
+
+    return submission(path, MODULE) if path else nullcontext(lab_names())

@@ -2,8 +2,11 @@
 
 It knows how leaves compare, and nothing else: which leaves there are, who pins one and what is freed with
 it the tree knows. Every policy is one small class with one rule, so a rule of your own is a class with a
-`name` and a `rank`. Least recently used is the contract's rule (L8.4, section 2); the others are two of the
-extensions that its last section names for such a cache.
+`name` and a `rank`. Least recently used is the contract's rule (L8.4, section 2); a rule that counts uses is what
+L10.4's last section names against churn; weighing depth is another way to the same end.
+
+No policy is best everywhere. The usual weights are a compromise: they keep prefixes that long texts push out, and
+cost little on the public traces at most sizes, where least recently used is hard to beat (`ol bench trace`).
 
 A rank says nothing of the present, so the order of two leaves never changes while neither is used. This is
 what lets a tree keep its leaves sorted, instead of looking at all of them for each one that it evicts.

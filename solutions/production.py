@@ -83,6 +83,10 @@ class RadixTree(PlainTree):
                 self._roots[keys] = self._root
             self._root = self._plain
 
+    def _known(self, node: NodeId) -> Any:
+        """The root of the keys in use is ROOT too, and locking it does nothing."""
+        return self._root if node == ROOT else super()._known(node)
+
     def walk(self) -> Iterator[tuple[NodeId, NodeId, tuple[int, ...], tuple[Any, ...], int, int]]:
         """Every node below every root, parents first."""
         for keys in list(self._roots):

@@ -109,7 +109,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> tuple[SeqId, ...]:
-        """The sequences without blocks, in the order in which they will be admitted."""
+        """The sequences without blocks, in the order in which they came, but those that were preempted first."""
         return tuple(track.seq for track in self._waiting)
 
     @property

@@ -9,15 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from course.contract import BlockManager, PrefixCache
+from course.eviction import Eviction
 from course.tokens import TOKEN_LIMIT
 from course.trace_files import BLOCK_TOKENS, BadLine, Trace, TraceError, TraceRequest, read_trace
 
 __all__ = [
     "BLOCK_TOKENS",
     "LRU",
+    "OWN_TRACE",
     "BadLine",
     "Ideal",
     "Replayed",
@@ -29,6 +32,9 @@ __all__ = [
     "read_trace",
     "replay",
 ]
+
+OWN_TRACE = Path(__file__).parent.parent / "fixtures" / "traces" / "homework_hour.jsonl"
+"""A small trace of our own making, in the shape of real traffic."""
 
 TELL_EVERY = 500
 """Requests between two calls of `tell`."""
@@ -113,7 +119,9 @@ class Replayed:
         return self.hits / self.n_blocks if self.n_blocks else 0.0
 
 
-def new_manager(names: Mapping[str, Any], mode: PrefixCache, n_blocks: int, eviction: str = LRU) -> BlockManager:
+def new_manager(
+    names: Mapping[str, Any], mode: PrefixCache, n_blocks: int, eviction: str | Eviction = LRU
+) -> BlockManager:
     """A manager over an empty pool of blocks of one token. Only a policy other than LRU is asked for by name.
 
     Raises:
@@ -130,7 +138,7 @@ def replay(
     names: Mapping[str, Any],
     mode: PrefixCache,
     n_blocks: int,
-    eviction: str = LRU,
+    eviction: str | Eviction = LRU,
     tell: Tell = silent,
 ) -> Replayed:
     """Allocate and release the requests one at a time, in their order, and count the blocks that are found.
@@ -143,7 +151,7 @@ def replay(
         names: the classes to run, `KvPool` and `BlockManager`.
         mode: how the manager finds prefixes.
         n_blocks: blocks of the pool, each for 512 tokens of the trace.
-        eviction: the policy's name.
+        eviction: a policy, or the name of one.
         tell: hears how many requests are done.
 
     Raises:
@@ -165,4 +173,5 @@ def replay(
         hits += allocation.cached_tokens
         manager.release(seq, prompt)
     seconds = time.perf_counter() - start
-    return Replayed(mode.value, n_blocks, eviction, asked, hits, manager.stats.evictions, refused, seconds)
+    policy = eviction if isinstance(eviction, str) else eviction.name
+    return Replayed(mode.value, n_blocks, policy, asked, hits, manager.stats.evictions, refused, seconds)

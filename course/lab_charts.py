@@ -75,7 +75,7 @@ def _text(ratios: Mapping[str, tuple[float, float]]) -> str:
 def shown(
     draw: Callable[[Data, Path, str], Path], tell: Callable[[Data], str], measured: Data, note: str = ""
 ) -> Picture:
-    """A chart that is otherwise written into a file, in a notebook, with what it says as text below it.
+    """A chart that is otherwise written into a file, in a notebook, with what it says as text to unfold.
 
     Args:
         draw: writes the chart of the measured data, such as `course.charts.ttft_chart`.
@@ -87,5 +87,6 @@ def shown(
     with tempfile.TemporaryDirectory() as folder:
         drawn = base64.b64encode(draw(measured, Path(folder) / "chart.png", note).read_bytes()).decode()
     image = f'<img alt="{escape(text)}" src="data:image/png;base64,{drawn}" style="max-width:100%; width:720px">'
-    below = f'<pre style="font-size:.85em; line-height:1.35; opacity:.85; overflow-x:auto">{escape(text)}</pre>'
+    style = f"font:.85em/1.35 {base.MONO}; overflow-x:auto; white-space:pre; margin:.4em 0"
+    below = f'<details><summary>The same as text</summary><div style="{style}">{escape(text)}</div></details>'
     return Picture(f'<figure style="margin:.5em 0; break-inside:avoid">{image}{below}</figure>', text)

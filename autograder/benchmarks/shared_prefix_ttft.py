@@ -131,6 +131,22 @@ def scaled_plan(loaded: LoadedModel, smallest: int = SUFFIX_TOKENS, largest: int
     return Plan(tuple(prefix), n_suffix, tuple(sorted({n_suffix, 2 * n_suffix, 4 * n_suffix, whole})))
 
 
+def long_plan(loaded: LoadedModel, n_prefix: int, smallest: int = SUFFIX_TOKENS, n_suffix: int | None = None) -> Plan:
+    """A plan with a shared prefix of exactly so many tokens, the system prompt over and over.
+
+    Args:
+        loaded: the model.
+        n_prefix: tokens of the prefix.
+        smallest: the shortest suffix to try; the longest is half of the prefix, the chapter's proportion.
+        n_suffix: tokens of a request's own; by default as few as it takes for compute to decide, measured here.
+    """
+    text = loaded.tokenizer.encode(shared_system_prompt())
+    prefix = (text * -(-n_prefix // len(text)))[:n_prefix]
+    own = n_suffix or settled(lambda n: _step_seconds(loaded, n), smallest, max(smallest, n_prefix // 2))
+    sizes = {size for size in (own, 2 * own, 4 * own) if size < n_prefix + own}
+    return Plan(tuple(prefix), own, (*sorted(sizes), n_prefix + own))
+
+
 def settled(cost: Callable[[int], float], smallest: int, largest: int, enough: float = 1.8) -> int:
     """The least of smallest, twice that and so on whose double costs `enough` times as much; at most `largest`."""
     n = smallest
@@ -149,7 +165,14 @@ def _step_seconds(loaded: LoadedModel, n_tokens: int) -> float:
 # ---------------------------------------------------------------- measuring
 
 
-def measure(loaded: LoadedModel, names: Names, baseline: Names, plan: Plan, tell: Tell = silent) -> Result:
+def measure(
+    loaded: LoadedModel,
+    names: Names,
+    baseline: Names,
+    plan: Plan,
+    tell: Tell = silent,
+    go_on: Callable[[], bool] = lambda: True,
+) -> Result:
     """Measure the three modes in turn, several times.
 
     Args:
@@ -158,6 +181,7 @@ def measure(loaded: LoadedModel, names: Names, baseline: Names, plan: Plan, tell
         baseline: the classes that none is measured with.
         plan: what is served.
         tell: hears how far it is.
+        go_on: asked before each repeat but the first; where it says no, the plan of the result has fewer repeats.
     """
     chunk_times = _chunk_times(loaded, baseline, plan, tell)
     chunk = min(chunk_times, key=lambda size: chunk_times[size])
@@ -165,9 +189,11 @@ def measure(loaded: LoadedModel, names: Names, baseline: Names, plan: Plan, tell
     ttft: dict[str, list[float]] = {mode: [] for mode in whose}
     prefill: dict[str, int] = {}
     every: dict[str, list[tuple[Served, ...]]] = {mode: [] for mode in whose}
-    same = True
+    same, done = True, 0
     for repeat in range(plan.repeats):
-        answers = {}
+        if repeat and not go_on():
+            break
+        done, answers = repeat + 1, {}
         for place, (mode, classes) in enumerate(_rotated(whose, repeat)):
             tell(mode, repeat * len(whose) + place, plan.repeats * len(whose))
             first, *served = _one_repeat(loaded, classes, plan, mode, chunk, repeat)
@@ -178,7 +204,7 @@ def measure(loaded: LoadedModel, names: Names, baseline: Names, plan: Plan, tell
         same = same and all(answer == answers[NONE] for answer in answers.values())
     times = {mode: tuple(medians) for mode, medians in ttft.items()}
     requests = {mode: tuple(repeats) for mode, repeats in every.items()}
-    return Result(plan, chunk_times, chunk, times, prefill, same, requests)
+    return Result(replace(plan, repeats=done), chunk_times, chunk, times, prefill, same, requests)
 
 
 def _chunk_times(loaded: LoadedModel, baseline: Names, plan: Plan, tell: Tell) -> dict[int, float]:

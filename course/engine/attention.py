@@ -1,20 +1,31 @@
 """Attention over paged K and V, the same to the bit for every way of cutting a sequence into steps.
 
 Query rows go in tiles of 16, keys in tiles of 128 positions counted from position 0, the last of each filled
-up. So every matrix product has one shape, whatever the step holds; a running maximum and sum join the key
-tiles in order, and a tile that a row may not see changes nothing of that row's. It knows block tables and
-shapes; the rest of the model it does not know.
+up. So every matrix product has one shape, whatever the step holds; many of them are computed in one call, one for
+each tile (one_shape.py is for devices on which their number matters). It knows block tables and shapes; the rest of
+the model it does not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from course.engine.one_shape import plan_one_shape
+from course.engine.online_softmax import walk_keys
 from course.engine.step import Chunk, StepInput
+from course.engine.tiling import Shape, fill_up, slots_of
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Attention of one layer for all rows of a step.
+
+Its arguments are the queries [rows, heads, head_dim], turned and scaled, and the layer's K and V
+[blocks, block_size, kv heads, head_dim]; its result [rows, heads * head_dim], in which rows that only fill the step
+up hold something finite.
+"""
 
 QUERY_ROWS = 16
 """Query rows in a tile; a row is one position of one query head."""
@@ -41,6 +52,29 @@ class TileGroup:
 
 
 @dataclass(frozen=True)
+class ManyTiles:
+    """Attention of one step, planned once for all layers.
+
+    Attributes:
+        groups: the query tiles.
+        back: [rows * heads a kv head] where each query row's result is among the tiles of all groups.
+    """
+
+    groups: tuple[TileGroup, ...]
+    back: Tensor
+
+    def __call__(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Attention of one layer for all rows of the step (see `Attention`)."""
+        n_rows, n_heads, head_dim = queries.shape
+        kv_heads = keys.shape[2]
+        by_head = queries.view(n_rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(kv_heads, -1, head_dim)
+        parts = [_group_attention(by_head, keys, values, group) for group in self.groups]
+        joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        result = joined.index_select(1, self.back).view(kv_heads, n_rows, -1, head_dim)
+        return result.transpose(0, 1).reshape(n_rows, n_heads * head_dim)
+
+
+@dataclass(frozen=True)
 class StepPlan:
     """Where everything of one step is, worked out once for all layers.
 
@@ -48,37 +82,15 @@ class StepPlan:
         tokens: [rows] ids, filled up with 0.
         positions: [rows] their positions, filled up with 0.
         slots: [tokens] where each token's K and V go, counted in positions of the pool.
-        groups: the query tiles.
-        back: [rows * heads a kv head] where each query row's result is among the tiles of all groups.
         last: [sequences] the row of each chunk's last position.
+        attend: attention of one layer.
     """
 
     tokens: Tensor
     positions: Tensor
     slots: Tensor
-    groups: tuple[TileGroup, ...]
-    back: Tensor
     last: Tensor
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes that a plan depends on; `row_multiple` is what the rows of a step are filled up to."""
-
-    n_heads: int
-    n_kv_heads: int
-    block_size: int
-    row_multiple: int
-
-    @property
-    def heads_each(self) -> int:
-        """Query heads that share a K and V head."""
-        return self.n_heads // self.n_kv_heads
-
-
-def fill_up(n: int, multiple: int) -> int:
-    """The smallest multiple that is at least n."""
-    return -(-n // multiple) * multiple
+    attend: Attention
 
 
 # ---------------------------------------------------------------- planning a step
@@ -87,22 +99,28 @@ def fill_up(n: int, multiple: int) -> int:
 def plan_step(step: StepInput, shape: Shape, device: torch.device) -> StepPlan:
     """Work out rows, slots, tiles and masks of a step. Tables must be long enough; the runner checks that."""
     chunks, n = step.chunks, step.n_tokens
-    firsts = _firsts(chunks)
-    filler = fill_up(n, shape.row_multiple) - n
-    tokens = [token for chunk in chunks for token in chunk.tokens] + [0] * filler
+    firsts, n_rows = _firsts(chunks), fill_up(n, shape.tiling.rows)
+    tokens = [token for chunk in chunks for token in chunk.tokens] + [0] * (n_rows - n)
     positions = torch.cat([torch.arange(chunk.start, chunk.end) for chunk in chunks])
-    slots = torch.cat([_slots(chunk, torch.arange(chunk.start, chunk.end), shape.block_size) for chunk in chunks])
-    members = _members(chunks, shape.heads_each)
+    slots = torch.cat([slots_of(chunk, torch.arange(chunk.start, chunk.end), shape.block_size) for chunk in chunks])
+    last = [first + len(chunk.tokens) - 1 for chunk, first in zip(chunks, firsts, strict=True)]
     return StepPlan(
         tokens=torch.tensor(tokens).to(device),
-        positions=torch.nn.functional.pad(positions, (0, filler)).to(device),
+        positions=torch.nn.functional.pad(positions, (0, n_rows - n)).to(device),
         slots=slots.to(device),
-        groups=tuple(_group([(chunks[i], firsts[i]) for i in group], shape, device) for group in members),
-        back=_back(chunks, firsts, members, n + filler, shape.heads_each).to(device),
-        last=torch.tensor([first + len(chunk.tokens) - 1 for chunk, first in zip(chunks, firsts, strict=True)]).to(
-            device
-        ),
+        last=torch.tensor(last).to(device),
+        attend=_plan_attention(chunks, firsts, n_rows, shape, device),
     )
+
+
+def _plan_attention(
+    chunks: Sequence[Chunk], firsts: Sequence[int], n_rows: int, shape: Shape, device: torch.device
+) -> Attention:
+    if (tile := shape.tiling.tile) is not None:
+        return plan_one_shape(chunks, firsts, n_rows, shape, tile, device)
+    members = _members(chunks, shape.heads_each)
+    groups = tuple(_group([(chunks[i], firsts[i]) for i in group], shape, device) for group in members)
+    return ManyTiles(groups, _back(chunks, firsts, members, n_rows, shape.heads_each).to(device))
 
 
 def _firsts(chunks: Iterable[Chunk]) -> list[int]:
@@ -112,12 +130,6 @@ def _firsts(chunks: Iterable[Chunk]) -> list[int]:
         firsts.append(row)
         row += len(chunk.tokens)
     return firsts
-
-
-def _slots(chunk: Chunk, positions: Tensor, block_size: int) -> Tensor:
-    """Where in the pool these positions are; those beyond the table are put into its last block."""
-    table = torch.tensor(chunk.table)
-    return table[(positions // block_size).clamp(max=len(table) - 1)] * block_size + positions % block_size
 
 
 def _members(chunks: Sequence[Chunk], heads_each: int) -> list[list[int]]:
@@ -130,30 +142,35 @@ def _members(chunks: Sequence[Chunk], heads_each: int) -> list[list[int]]:
 def _group(members: Sequence[tuple[Chunk, int]], shape: Shape, device: torch.device) -> TileGroup:
     """The tiles of these chunks, each given with the row of its first position."""
     each = shape.heads_each
-    n_tiles = -(-max(chunk.end for chunk, _ in members) // KEY_POSITIONS)
+    n_keys = fill_up(max(chunk.end for chunk, _ in members), KEY_POSITIONS)
     rows, seen_up_to = [], []
     for chunk, first in members:
         used = len(chunk.tokens) * each
         inside = torch.arange(fill_up(used, QUERY_ROWS)).clamp(max=used - 1)
         rows.append(first * each + inside)
         seen_up_to.append(chunk.start + inside // each)
-    keys = torch.arange(n_tiles * KEY_POSITIONS)
-    slots = torch.stack([_slots(chunk, keys, shape.block_size) for chunk, _ in members])
-    entries = slots * shape.n_kv_heads + torch.arange(shape.n_kv_heads)[:, None, None]
+    slots = torch.stack([slots_of(chunk, torch.arange(n_keys), shape.block_size) for chunk, _ in members])
+    entries = slots.to(device) * shape.n_kv_heads + torch.arange(shape.n_kv_heads, device=device)[:, None, None]
+    lowest, seen = min(chunk.start for chunk, _ in members), torch.cat(seen_up_to).to(device)
     return TileGroup(
         torch.cat(rows).to(device),
-        entries.flatten().to(device),
+        entries.flatten(),
         len(members),
-        tuple(_mask(torch.cat(seen_up_to), tile, device) for tile in torch.split(keys, KEY_POSITIONS)),
+        tuple(_mask(seen, lowest, first) for first in range(0, n_keys, KEY_POSITIONS)),
     )
 
 
-def _mask(seen_up_to: Tensor, keys: Tensor, device: torch.device) -> Tensor | None:
-    """What hides keys that come after a row's own position: [tiles, 16, 128], or None if nothing is to hide."""
-    hidden = keys > seen_up_to.view(-1, QUERY_ROWS, 1)
-    if not hidden.any():
+def _mask(seen_up_to: Tensor, lowest: int, first: int) -> Tensor | None:
+    """What hides keys that come after a row's own position: [tiles, 16, 128], or None if nothing is to hide.
+
+    Made where it is used: on a GPU the masks of a long chunk would take longer to copy than the step to compute. And
+    whether there is anything to hide is known without asking the device, which would wait for all it has to do.
+    """
+    if first + KEY_POSITIONS - 1 <= lowest:
         return None
-    return torch.zeros(hidden.shape).masked_fill(hidden, float("-inf")).to(device)
+    keys = torch.arange(first, first + KEY_POSITIONS, device=seen_up_to.device)
+    hidden = keys > seen_up_to.view(-1, QUERY_ROWS, 1)
+    return torch.zeros(hidden.shape, device=keys.device).masked_fill(hidden, float("-inf"))
 
 
 def _back(
@@ -170,66 +187,14 @@ def _back(
 # ---------------------------------------------------------------- computing
 
 
-def paged_attention(queries: Tensor, keys: Tensor, values: Tensor, plan: StepPlan) -> Tensor:
-    """Attention of one layer for all rows of a step.
-
-    Args:
-        queries: [rows, heads, head_dim], turned and scaled.
-        keys: the layer's K, [blocks, block_size, kv heads, head_dim].
-        values: the layer's V, of the same shape.
-        plan: the step's plan.
-
-    Returns:
-        [rows, heads * head_dim]; rows that only fill the step up hold something finite.
-    """
-    n_rows, n_heads, head_dim = queries.shape
-    kv_heads = keys.shape[2]
-    by_head = queries.view(n_rows, kv_heads, -1, head_dim).transpose(0, 1).reshape(kv_heads, -1, head_dim)
-    parts = [_group_attention(by_head, keys, values, group) for group in plan.groups]
-    joined = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-    result = joined.index_select(1, plan.back).view(kv_heads, n_rows, -1, head_dim)
-    return result.transpose(0, 1).reshape(n_rows, n_heads * head_dim)
-
-
 def _group_attention(by_head: Tensor, keys: Tensor, values: Tensor, group: TileGroup) -> Tensor:
     kv_heads, _, head_dim = by_head.shape
     gathered = (kv_heads, group.n_sequences, -1, head_dim)
     tiles = by_head.index_select(1, group.rows).view(kv_heads, -1, QUERY_ROWS, head_dim)
     k = keys.reshape(-1, head_dim).index_select(0, group.entries).view(gathered)
     v = values.reshape(-1, head_dim).index_select(0, group.entries).view(gathered)
-    return walk_keys(tiles, k, v, group.masks).flatten(1, 2)
-
-
-def walk_keys(tiles: Tensor, keys: Tensor, values: Tensor, masks: Sequence[Tensor | None]) -> Tensor:
-    """Softmax attention with a running maximum and sum over key tiles, in order from position 0.
-
-    Args:
-        tiles: [kv heads, tiles, 16, head_dim].
-        keys: [kv heads, sequences, positions, head_dim], one sequence for each tile or one for all.
-        values: of the same shape.
-        masks: one for each key tile.
-    """
-    k_tiles, v_tiles = torch.split(keys, KEY_POSITIONS, dim=2), torch.split(values, KEY_POSITIONS, dim=2)
-    top, total, result = _weigh(tiles, k_tiles[0], v_tiles[0], masks[0], None)
-    for k, v, mask in zip(k_tiles[1:], v_tiles[1:], masks[1:], strict=True):
-        higher, part_total, part = _weigh(tiles, k, v, mask, top)
-        shrink = torch.exp(top - higher)
-        top, total, result = higher, total * shrink + part_total, result.mul_(shrink).add_(part)
-    return (result / total).to(tiles.dtype)
-
-
-def _weigh(
-    tiles: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, top: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """One key tile: the maximum so far, and under it the sum of weights and the weighted sum of values."""
-    scores = _product(tiles, keys.transpose(2, 3)).float()
-    if mask is not None:
-        scores += mask
-    highest = scores.amax(-1, keepdim=True)
-    if top is not None:
-        highest = torch.maximum(top, highest)
-    weights = scores.sub_(highest).exp_()
-    return highest, weights.sum(-1, keepdim=True), _product(weights.to(tiles.dtype), values).float()
+    k_tiles, v_tiles = torch.split(k, KEY_POSITIONS, dim=2), torch.split(v, KEY_POSITIONS, dim=2)
+    return walk_keys(tiles, k_tiles, v_tiles, group.masks, _product).flatten(1, 2)
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:

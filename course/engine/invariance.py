@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from course.engine.attention import KEY_POSITIONS
 from course.engine.model import Llama, PagedKv
 from course.engine.step import Chunk, StepInput
+from course.engine.tiling import fill_up
 
 BLOCK_SIZE = 16
-N_POSITIONS = 272
-"""Two whole key tiles and a piece of a third."""
-
 CHUNK_SIZES = (16, 32, 48, 64, 256)
 N_SEQUENCES = 5
+ROWS = 16
 STEP_ROWS = (32, 48, 64, 128, 256)
 
 
@@ -36,40 +36,60 @@ def _uneven_calls(model: Llama) -> Iterator[str]:
     """The calls that a forward pass rests on, one by one: where the fault is, if there is one."""
     generator = torch.Generator().manual_seed(1)
     wide, narrow = model.config.intermediate, model.config.hidden
-    x = torch.randn(max(STEP_ROWS), wide, generator=generator).to(model.device, model.dtype)
-    weight = torch.randn(narrow, wide, generator=generator).to(model.device, model.dtype)
+    x, weight = (
+        torch.randn(rows, wide, generator=generator).to(model.device, model.dtype) for rows in (max(STEP_ROWS), narrow)
+    )
     calls: dict[str, Callable[[Tensor], Tensor]] = {
         "a matrix product": lambda rows: linear(rows, weight),
         "exp": torch.exp,
         "a mean over the last dimension": lambda rows: rows.float().mean(-1),
     }
     for name, call in calls.items():
-        alone = call(x[:16])
-        if bad := [n for n in STEP_ROWS if not torch.equal(call(x[:n])[:16], alone)]:
-            yield f"{name} of {_list(bad)} rows has other bits than one of 16 rows"
+        if bad := [n for n in STEP_ROWS if not _same_rows(model, call, x[:n])]:
+            yield f"{name} of {_list(bad)} rows has other bits than one of {ROWS} rows"
+
+
+def _same_rows(model: Llama, call: Callable[[Tensor], Tensor], x: Tensor) -> bool:
+    """Whether the first rows and the last ones come out among all of these as they do alone."""
+    together = _as_in_a_step(model, call, x)
+    ends = (slice(None, ROWS), slice(len(x) - ROWS, len(x)))
+    return all(torch.equal(together[rows], _as_in_a_step(model, call, x[rows])) for rows in ends)
+
+
+def _as_in_a_step(model: Llama, call: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """What a call gives for rows that are filled up and cut into pieces as those of a step are."""
+    filler = x.new_zeros((fill_up(len(x), model.tiling.rows) - len(x), *x.shape[1:]))
+    return model.by_rows(call, torch.cat((x, filler)))[: len(x)]
+
+
+def _n_positions(model: Llama) -> int:
+    """Two whole key tiles and a piece of a third."""
+    tile = model.tiling.tile
+    return 2 * (tile.key_positions if tile else KEY_POSITIONS) + BLOCK_SIZE
 
 
 def _uneven_chunks(model: Llama) -> Iterator[str]:
-    whole = _logits(model, 1, N_POSITIONS)
-    if bad := [size for size in CHUNK_SIZES if not torch.equal(_logits(model, 1, size), whole)]:
+    whole = _logits(model, [0], _n_positions(model))
+    if bad := [size for size in CHUNK_SIZES if not torch.equal(_logits(model, [0], size), whole)]:
         yield f"a prompt computed in chunks of {_list(bad)} has other logits than one computed at once"
 
 
 def _uneven_batches(model: Llama) -> Iterator[str]:
-    alone = _logits(model, 1, 64)
-    together = _logits(model, N_SEQUENCES, 64)
-    if not torch.equal(together[:1], alone):
+    together = _logits(model, range(N_SEQUENCES), 64)
+    first_and_last = (0, N_SEQUENCES - 1)
+    if not all(torch.equal(together[seq : seq + 1], _logits(model, [seq], 64)) for seq in first_and_last):
         yield f"a prompt computed beside {N_SEQUENCES - 1} others has other logits than one computed alone"
 
 
-def _logits(model: Llama, n_sequences: int, chunk: int) -> Tensor:
+def _logits(model: Llama, sequences: Sequence[int], chunk: int) -> Tensor:
     """The logits after prompts that are computed side by side in chunks of this size, and one token more."""
-    blocks_each = N_POSITIONS // BLOCK_SIZE + 1
-    kv = PagedKv(model.config, n_sequences * blocks_each, BLOCK_SIZE, model.device, model.dtype)
-    starts = [*range(0, N_POSITIONS, chunk), N_POSITIONS]
-    ends = [*starts[1:], N_POSITIONS + 1]
+    n_positions = _n_positions(model)
+    blocks_each = n_positions // BLOCK_SIZE + 1
+    kv = PagedKv(model.config, N_SEQUENCES * blocks_each, BLOCK_SIZE, model.device, model.dtype)
+    starts = [*range(0, n_positions, chunk), n_positions]
+    ends = [*starts[1:], n_positions + 1]
     for start, end in zip(starts, ends, strict=True):
-        chunks = (_chunk(model, seq, start, end, blocks_each) for seq in range(n_sequences))
+        chunks = (_chunk(model, seq, start, end, blocks_each) for seq in sequences)
         logits = model.forward(StepInput(tuple(chunks)), kv)
     return logits
 

@@ -2,28 +2,30 @@
 
 Batch-invariant: a position's K and V and its logits are the same bits whatever else the step holds, however
 its sequence is cut into chunks, and whether its prefix was computed or found (L10.4, section 2.1, rests on
-that). Three measures make it so, found by trial: the rows of a step are filled up to a multiple of 16, for
-a matrix product of fewer rows sums in another order; attention has tiles of fixed size (attention.py); and
-no elementwise call is used whose vector and scalar code differ, as those of sigmoid and SiLU do. Whether a
-device keeps to it, invariance.py tests. Which blocks are whose this file does not know: runner.py checks.
+that). Three measures make it so, found by trial: the rows of a step are filled up, for a matrix product of few
+rows sums in another order, and on a GPU go in pieces of one size (tiling.py says of which); attention has tiles of
+fixed size (attention.py, one_shape.py); and no elementwise call is used whose vector and scalar code differ, as
+those of sigmoid and SiLU do. Whether a device keeps to it, invariance.py tests. Which blocks are whose this file does
+not know: runner.py checks.
 """
 
 from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from course.engine.attention import Shape, StepPlan, fill_up, paged_attention, plan_step
+from course.engine.attention import StepPlan, plan_step
 from course.engine.rope import rope_table, turn
 from course.engine.step import Chunk, StepInput
+from course.engine.tiling import Shape, Tiling, fill_up, tiling_for
 from course.engine.weights import LayerWeights, LlamaConfig, Weights, moved
 
 __all__ = ["Chunk", "Llama", "LlamaConfig", "PagedKv", "StepInput"]
-
-ROW_MULTIPLE = 16
-"""What the rows of a step are filled up to. Measured on a CPU with torch 2.13: a row of `x @ W.T` keeps its bits
-for 16 rows and more, and on two threads not for some numbers of rows below 12."""
 
 
 class PagedKv:
@@ -60,8 +62,7 @@ class Llama:
         weights: its weights, of any device and float type.
         device: where it computes.
         dtype: the type of weights, K and V; norms, scores and logits are in float32 whatever it is.
-        row_multiple: what the rows of a step are filled up to: 16, or a step's full size where a device needs
-            all steps to have the same shape.
+        tiling: how a step is cut into pieces of fixed size; by default as the device needs it.
     """
 
     def __init__(
@@ -70,16 +71,22 @@ class Llama:
         weights: Weights,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-        row_multiple: int = ROW_MULTIPLE,
+        tiling: Tiling | None = None,
     ) -> None:
         self.config = config
         self.device = torch.device(device)
         self.dtype = dtype
-        self.row_multiple = row_multiple
+        self.tiling = tiling or tiling_for(self.device)
         self._weights = moved(weights, self.device, dtype)
         self._rope = rope_table(
             config.head_dim, config.rope_theta, config.max_positions, config.rope_scaling, self.device
         )
+
+    def tiled(self, tiling: Tiling) -> Llama:
+        """The same model with its steps cut in another way; the weights are shared."""
+        other = copy.copy(self)
+        other.tiling = tiling
+        return other
 
     def new_kv(self, n_blocks: int, block_size: int) -> PagedKv:
         """Empty K and V for a pool of this shape, where this model computes."""
@@ -100,8 +107,8 @@ class Llama:
             x = self._weights.embedding.index_select(0, plan.tokens)
             cos, sin = self._rope.cos[plan.positions], self._rope.sin[plan.positions]
             for n, layer in enumerate(self._weights.layers):
-                x = x + self._attention(n, layer, self._norm(x, layer.attention_norm), cos, sin, kv, plan)
-                x = x + _mlp(layer, self._norm(x, layer.mlp_norm))
+                x = x + self._attention(n, layer, x, cos, sin, kv, plan)
+                x = x + self.by_rows(partial(self._mlp, layer), x)
             return self._logits(x, plan)
 
     def _check(self, step: StepInput) -> None:
@@ -116,7 +123,13 @@ class Llama:
                 )
 
     def _shape(self, kv: PagedKv) -> Shape:
-        return Shape(self.config.n_heads, self.config.n_kv_heads, kv.block_size, self.row_multiple)
+        return Shape(self.config.n_heads, self.config.n_kv_heads, kv.block_size, self.tiling)
+
+    def by_rows(self, call: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """What a call that sums along each row gives for all rows, piece by piece where the tiling says so."""
+        if not self.tiling.pieces or len(x) == self.tiling.rows:
+            return call(x)
+        return torch.cat([call(piece) for piece in torch.split(x, self.tiling.rows)])
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         wide = x.float()
@@ -127,22 +140,24 @@ class Llama:
         self, n: int, layer: LayerWeights, x: Tensor, cos: Tensor, sin: Tensor, kv: PagedKv, plan: StepPlan
     ) -> Tensor:
         heads, shared = self.config.n_heads, self.config.n_kv_heads
-        qkv = linear(x, layer.qkv).view(len(x), heads + 2 * shared, self.config.head_dim)
+        qkv = self.by_rows(lambda rows: linear(self._norm(rows, layer.attention_norm), layer.qkv), x)
+        qkv = qkv.view(len(x), heads + 2 * shared, self.config.head_dim)
         turned = turn(qkv[:, : heads + shared], cos, sin)
         written = len(plan.slots)
         kv.write(n, plan.slots, turned[:written, heads:], qkv[:written, heads + shared :])
         queries = turned[:, :heads] * self.config.head_dim**-0.5
-        return linear(paged_attention(queries, kv.k[n], kv.v[n], plan), layer.out)
+        return self.by_rows(lambda rows: linear(rows, layer.out), plan.attend(queries, kv.k[n], kv.v[n]))
+
+    def _mlp(self, layer: LayerWeights, x: Tensor) -> Tensor:
+        """SwiGLU. SiLU is spelled out with exp, whose bits don't depend on where in a tensor a value stands."""
+        gate, up = linear(self._norm(x, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
+        return linear(gate / (1.0 + torch.exp(-gate)) * up, layer.down)
 
     def _logits(self, x: Tensor, plan: StepPlan) -> Tensor:
         n = len(plan.last)
         # Filled up with rows of the first sequence, for the reason that the step is filled up.
-        rows = torch.nn.functional.pad(plan.last, (0, fill_up(n, ROW_MULTIPLE) - n))
-        last = self._norm(x.index_select(0, rows), self._weights.norm)
-        return linear(last, self._weights.head)[:n].float()
+        rows = torch.nn.functional.pad(plan.last, (0, fill_up(n, self.tiling.rows) - n))
+        return self.by_rows(self._last, x.index_select(0, rows))[:n].float()
 
-
-def _mlp(layer: LayerWeights, x: Tensor) -> Tensor:
-    """SwiGLU. SiLU is spelled out with exp, whose bits don't depend on where in a tensor a value stands."""
-    gate, up = linear(x, layer.gate_up).chunk(2, dim=-1)
-    return linear(gate / (1.0 + torch.exp(-gate)) * up, layer.down)
+    def _last(self, rows: Tensor) -> Tensor:
+        return linear(self._norm(rows, self._weights.norm), self._weights.head)

@@ -276,9 +276,9 @@ def _print_finding(out: Console, finding: Finding) -> None:
     from rich.text import Text
 
     sign, colour = {"ok": ("✓", "green"), "without": ("!", "yellow"), "missing": ("✗", "red")}[finding.state]
-    out.print(Text.assemble((sign, colour), f" {finding.what:16} ", finding.detail))
+    out.print(Text.assemble((sign, colour), f" {finding.what:17} ", finding.detail))
     if finding.advice:
-        out.print(Text(f"  {'':16} {finding.advice}", "dim"))
+        out.print(Text(f"  {'':17} {finding.advice}", "dim"))
 
 
 @app.command()

@@ -19,7 +19,7 @@ from importlib import metadata
 from autograder import edition, implementations, sealed
 from autograder.grading import Tell, grade, silent
 from autograder.report import duration
-from course.modules import MODULES, Module
+from course.modules import EXTENSIONS, MODULES, Module
 
 DISTRIBUTION = "kv-cache-course"
 SECONDS = 20
@@ -52,8 +52,9 @@ def findings(tell: Tell = silent) -> Iterator[Finding]:
         yield sealed_code()
         return
     yield browser()
-    for done, module in enumerate(MODULES):
-        tell(f"the reference of {module.id}", done, len(MODULES))
+    every = (*MODULES, *EXTENSIONS)
+    for done, module in enumerate(every):
+        tell(f"the reference of {module.id}", done, len(every))
         yield reference(module)
 
 
@@ -153,8 +154,8 @@ def sealed_code() -> Finding:
 
 def reference(module: Module) -> Finding:
     """Whether a module's reference passes its named tests here, and its own tests what they should."""
-    what = f"{module.id} reference"
-    path = implementations.SOLUTIONS / f"{module.name}.py"
+    what = f"{module.name if module.extends else module.id} reference"
+    path = implementations.SOLUTIONS / f"{module.file}.py"
     if not path.exists():
         return Finding(what, State.OPTIONAL, "not in this edition", "The reference solutions stay with the instructor.")
     report = grade(path, module)

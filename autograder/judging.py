@@ -31,7 +31,7 @@ Judge = Callable[[Story, Sequence[Outcome]], Fault | None]
 SHRINK_CALLS = 40_000
 """Shrinking stops after so many calls, all plays together: a short story matters more than the shortest."""
 
-OF_A_SEQUENCE = frozenset({"allocate", "append_slot", "release", "block_table"})
+OF_A_SEQUENCE = frozenset({"allocate", "append_slot", "publish", "release", "block_table"})
 """Calls of a manager that begin with the id of a sequence: those of one sequence only make sense together."""
 
 BY_CHANCE = (

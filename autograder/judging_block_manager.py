@@ -1,9 +1,8 @@
-"""Block manager stories: a workload written down call by call, and the judge that runs it again from the answers.
+"""Judging block manager stories: the judge runs a workload again, from the answers of the implementation under test.
 
-The writer lets the engine serve a seeded workload on the flat model, with a checksum in place of a
-language model. The judge keeps its own books of who holds which block, and computes every position through
-the tables that the implementation under test gave. Which block comes for which position, and what is
-evicted first, is not its business.
+It keeps its own books of who holds which block and what can be found, and computes every position through the
+tables that it was given. Which block comes for which position, and what is evicted first, is not its business.
+Of how the stories are written (`autograder.workload_block_manager`) it knows the block size.
 """
 
 from __future__ import annotations
@@ -15,114 +14,13 @@ from typing import Any
 from autograder.comparing import same_type
 from autograder.judging import Fault, Judge
 from autograder.stand_in import ChecksumRunner, NoBlock, WriteRefused, answer_of, contents_of
-from autograder.stories import Call, Outcome, Ref, Script, Story, play, seeded
+from autograder.stories import Call, Outcome, Ref, Story, play
 from autograder.telling import describe
+from autograder.workload_block_manager import BLOCK_SIZE
 from course.contract import Allocation, BlockId, PrefixCache, SeqId
-from course.engine.config import EngineConfig
-from course.engine.engine import Engine
 
-BLOCK_SIZE = 4
 CHUNK = 6
 """The judge computes pieces that end inside a block, so that a block is written in more than one step."""
-
-BUDGET = 14
-"""Positions a step of the engine: no multiple of the block size, and enough for several requests at once."""
-
-PREFIXES = (9, 14, 20)
-"""Lengths of the three shared prefixes, in tokens."""
-
-LONG = 30
-"""A prompt of so many tokens is not continued: it must fit into a small pool."""
-
-
-# ---------------------------------------------------------------- writing a story
-
-
-@dataclass
-class Recorder:
-    """A `BlockSpace` that hands each call to the flat model and writes it down."""
-
-    oracle: Any
-    script: Script
-    manager: Ref
-
-    def allocate(self, seq: SeqId, tokens: Sequence[int]) -> Any:
-        """Write the call down and make it, as for the three below."""
-        self.script.ask(self.manager, "allocate", seq, tuple(tokens))
-        return self.oracle.allocate(seq, tokens)
-
-    def append_slot(self, seq: SeqId) -> Any:
-        """See allocate."""
-        self.script.ask(self.manager, "append_slot", seq)
-        return self.oracle.append_slot(seq)
-
-    def block_table(self, seq: SeqId) -> Any:
-        """See allocate."""
-        self.script.ask(self.manager, "block_table", seq)
-        return self.oracle.block_table(seq)
-
-    def release(self, seq: SeqId, computed: Sequence[int]) -> Any:
-        """See allocate."""
-        self.script.ask(self.manager, "release", seq, tuple(computed))
-        return self.oracle.release(seq, computed)
-
-    @property
-    def available_blocks(self) -> int:
-        """Not written down: no scheduler needs to ask."""
-        return int(self.oracle.available_blocks)
-
-
-@dataclass
-class Workload:
-    """Seeded requests: most begin with one of three prefixes, some go on where a finished request ended."""
-
-    seed: int
-    left: int
-    finished: list[list[int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.choose = seeded(self.seed)
-        self.prefixes = [self.choose.choices(range(100), k=length) for length in PREFIXES]
-        self.prefixes[1][:BLOCK_SIZE] = self.prefixes[0][BLOCK_SIZE : 2 * BLOCK_SIZE]  # one block at two positions
-
-    def arrives(self) -> bool:
-        """Whether a request arrives now: some come together, some find the engine idle."""
-        return self.left > 0 and self.choose.random() < 0.4
-
-    def prompt(self) -> list[int]:
-        """The next request's prompt."""
-        self.left -= 1
-        known = self.finished if self.finished and self.choose.random() < 0.3 else self.prefixes
-        return self.choose.choice(known) + self.choose.choices(range(3), k=self.choose.randrange(1, 7))
-
-
-def workload_story(oracle: Mapping[str, Any], mode: PrefixCache, n_blocks: int, n_requests: int, seed: int) -> Story:
-    """So many requests served to the end on the flat model; counts after every step of the engine."""
-    work, script = Workload(seed, n_requests), Script()
-    pool = script.new("KvPool", n_blocks, BLOCK_SIZE)
-    manager = script.new("BlockManager", pool, mode)
-    flat_manager = oracle["BlockManager"](oracle["KvPool"](n_blocks, BLOCK_SIZE), mode)
-    space = Recorder(flat_manager, script, manager)
-    config = EngineConfig(block_size=BLOCK_SIZE, n_blocks=n_blocks, max_batch_tokens=BUDGET, prefix_cache=mode)
-    engine = Engine(ChecksumRunner(BLOCK_SIZE, lambda block: ""), space, config)
-    prompts: dict[SeqId, list[int]] = {}
-    while work.left or not engine.idle:
-        if work.arrives():
-            seq = f"s{len(prompts)}"
-            prompts[seq] = work.prompt()
-            engine.add(prompts[seq], work.choose.randrange(1, 10), request_id=seq)
-        engine.step()
-        done = [record for record in engine.records.values() if record.reason and record.n_prompt < LONG]
-        work.finished = [prompts[record.id] + record.tokens for record in done]
-        _ask_counts(script, pool, manager)
-    return script.story
-
-
-def _ask_counts(script: Script, pool: Ref, manager: Ref) -> None:
-    for verb in ("n_free", "n_used", "n_cached"):
-        script.ask(pool, verb)
-    for verb in ("available_blocks", "cached_blocks", "stats"):
-        script.ask(manager, verb)
 
 
 # ---------------------------------------------------------------- the books
@@ -136,9 +34,17 @@ class _Untold(Exception):
     """A shortened story does not show a block that matters from here on: no more can be said."""
 
 
+Path = tuple[int, ...]
+"""What names a block in any cache: the tokens from the first on to its last."""
+
+
 @dataclass
 class _Running:
-    """An admitted sequence: its tokens so far, its table, how many blocks of it were hits, and how far it is."""
+    """An admitted sequence: its tokens so far, its table, how many blocks of it were hits, and how far it is.
+
+    `published` blocks of it can be found, hits among them; `twins` are the paths of those whose place another
+    request's block may have taken before.
+    """
 
     seq: SeqId
     tokens: list[int]
@@ -146,20 +52,36 @@ class _Running:
     hits: int
     slots: int
     computed: int
+    published: int = 0
+    twins: set[Path] = field(default_factory=set)
 
     @property
     def untold(self) -> bool:
         """Whether the table has grown since it was last shown."""
         return self.slots > len(self.table) * BLOCK_SIZE
 
+    def paths(self, first: int, end: int) -> list[Path]:
+        """The paths of some of its blocks."""
+        return [tuple(self.tokens[: (at + 1) * BLOCK_SIZE]) for at in range(first, end)]
+
+    @property
+    def own(self) -> set[Path]:
+        """The paths whose block in a cache is the one in its table."""
+        return set(self.paths(0, self.published)) - self.twins
+
 
 @dataclass
 class _Books:
-    """Who holds which block, and what is in it, by the calls so far and the answers to them."""
+    """Who holds which block, and what is in it, by the calls so far and the answers to them.
+
+    `stored` are the paths that were ever made findable.
+    """
 
     n_blocks: int
     mode: PrefixCache
+    early: bool = False
     running: dict[SeqId, _Running] = field(default_factory=dict)
+    stored: set[Path] = field(default_factory=set)
     hit_tokens: int = 0
     n_used: int | None = None
     n_free: int | None = None
@@ -176,6 +98,15 @@ class _Books:
         """The blocks of all running sequences."""
         return {block for held in self.running.values() for block in held.table}
 
+    @property
+    def locked(self) -> int:
+        """At most so many blocks that nobody holds can't be evicted: twins' in the tree, for those that published."""
+        if self.mode is not PrefixCache.RADIX:
+            return 0
+        running = self.running.values()
+        twins = {path for held in running for path in held.twins}
+        return len(twins.difference(*(held.own for held in running)))
+
     def _refused(self, block: BlockId) -> str:
         holders = self.holders(block)
         return f"is held by {holders}: writes go to blocks that one sequence holds" if len(holders) != 1 else ""
@@ -185,6 +116,8 @@ class _Books:
     def allocate(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """An admission: as many blocks as the prompt needs; hits hold its prefix; the others are nobody's."""
         seq, tokens = call.args
+        if self.locked and (got is None) != (want is None):
+            raise _Untold
         rule = "A prompt is admitted exactly when its fresh blocks can be had, free or by eviction."
         _must((got is None) == (want is None), rule, "None" if want is None else "an Allocation", got)
         if got is None:
@@ -197,13 +130,8 @@ class _Books:
             _equal(
                 self.holders(block), [], f"A fresh block is nobody else's: block {block} is held by a running sequence."
             )
-        self.running[seq] = _Running(seq, list(tokens), list(got.blocks), hits, len(tokens), got.cached_tokens)
+        self.running[seq] = _Running(seq, list(tokens), list(got.blocks), hits, len(tokens), got.cached_tokens, hits)
         self.hit_tokens += got.cached_tokens
-
-    def _check_fresh(self, blocks: Sequence[BlockId]) -> None:
-        for block in blocks:
-            rule = f"A fresh block is nobody else's, but block {block} is in the table of a running sequence."
-            _equal(self.holders(block), [], rule)
 
     def _check_hits(self, tokens: Sequence[int], got: Allocation, expected: int | None) -> None:
         usable = (len(tokens) - 1) // BLOCK_SIZE * BLOCK_SIZE
@@ -211,7 +139,8 @@ class _Books:
         legal = got.cached_tokens % BLOCK_SIZE == 0 and 0 <= got.cached_tokens <= usable
         _must(legal, rule, f"a multiple of {BLOCK_SIZE}, at most {usable}", got)
         if expected is not None:
-            rule = "While nothing has been evicted, a prompt reuses the longest prefix that ended requests left behind."
+            whose = "others have published or left behind" if self.early else "ended requests left behind"
+            rule = f"While nothing has been evicted, a prompt reuses the longest prefix that {whose}."
             _equal(got.cached_tokens, expected, rule)
         read = [self.runner.read("", got.blocks, position) for position in range(got.cached_tokens)]
         rule = "A hit holds the K and V of exactly this prompt's prefix: every token up to it, from the first one on."
@@ -222,6 +151,8 @@ class _Books:
 
     def append_slot(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """Room for one more position, if there is any."""
+        if self.locked and got is not want:
+            raise _Untold
         rule = "append_slot says False only when the next position needs a block and none is free or evictable."
         _equal(got, want, rule)
         held = self.running[call.args[0]]
@@ -263,11 +194,24 @@ class _Books:
             _equal(token, answer_of(contents_of(held.tokens)[-1]), rule)
             held.tokens.append(token)
 
+    def publish(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
+        """What is computed by now can be found from now on, where the manager publishes early; its table stays."""
+        seq, computed = call.args
+        held = self.running[seq]
+        self._compute(held, len(computed))
+        full = len(computed) // BLOCK_SIZE
+        if self.early and self.mode is not PrefixCache.NONE and full > held.published:
+            new = set(held.paths(held.published, full))
+            held.twins |= new & self.stored
+            self.stored |= new
+            held.published = full
+
     def release(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """The end of a sequence, which computes what it has left to compute first."""
         held = self.running[call.args[0]]
         self._compute(held, held.slots)
         del self.running[held.seq]
+        self.stored |= set(held.paths(0, len(call.args[1]) // BLOCK_SIZE))
 
     # ------------------------------------------------------------ counts
 
@@ -289,20 +233,25 @@ class _Books:
             _equal(self.n_free + self.n_used + got, self.n_blocks, rule)
 
     def counted_available(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
-        """All that no running sequence holds."""
+        """All that no running sequence holds, and of a tree's blocks none that is locked."""
         rule = "Available are exactly the blocks that no running sequence holds: free, or cached and not pinned."
-        _equal(got, self.n_blocks - len(self.held), rule)
+        most = self.n_blocks - len(self.held)
+        _between(got, most - self.locked, most, rule)
 
     def counted_reusable(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """In radix mode a used block is the cache's, or a running sequence computed it."""
         if self.mode is PrefixCache.NONE:
             _equal(got, 0, "Mode none caches nothing.")
         if self.mode is PrefixCache.RADIX and self.n_used is not None:
-            own = sum(len(held.table) - held.hits for held in self.running.values())
+            own = sum(len(held.table) - held.published for held in self.running.values())
+            copies = sum(len(held.twins) for held in self.running.values())
             rule = (
                 "In radix mode a used block is the cache's or a running sequence's own; with none running, the cache's."
             )
-            _equal(self.n_used, got + own, f"{rule} cached_blocks is {got}; running sequences hold {own} of their own.")
+            told = f"{rule} cached_blocks is {got}; running sequences hold {own} of their own."
+            _between(self.n_used, got + own, got + own + copies, told)
+        if self.early and not evicted:
+            _equal(got, want, "While nothing has been evicted, every full block that was published can be found.")
 
     def counted_stats(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """Each admitted prompt once, with the hits it was given."""
@@ -316,6 +265,7 @@ ENTRIES: dict[str, Callable[[_Books, Call, Any, Any, bool], None]] = {
     "append_slot": _Books.append_slot,
     "block_table": _Books.block_table,
     "release": _Books.release,
+    "publish": _Books.publish,
     "n_free": _Books.counted_free,
     "n_used": _Books.counted_used,
     "n_cached": _Books.counted_cached,
@@ -337,6 +287,12 @@ def _equal(got: Any, expected: Any, rule: str) -> None:
     _must(same_type(expected, got), rule, repr(expected), got)
 
 
+def _between(got: Any, least: int, most: int, rule: str) -> None:
+    if least == most or type(got) is not int:
+        _equal(got, most, rule)
+    _must(least <= got <= most, rule, f"{least} to {most}", got)
+
+
 # ---------------------------------------------------------------- judging
 
 
@@ -352,7 +308,7 @@ def served_rightly(oracle: Mapping[str, Any]) -> Judge:
         wants, evictions = _play_watched(story, oracle)
         if len(story) < 2 or story[1].target != "BlockManager" or any(want.raised or want.skipped for want in wants):
             return None
-        books = _Books(story[0].args[0], story[1].args[1])
+        books = _Books(story[0].args[0], story[1].args[1], early="prefill" in story[1].args[2:])
         for at, (call, want, have) in enumerate(zip(story, wants, outcomes, strict=True)):
             try:
                 _enter(books, call, want, have, evictions[at] > 0)

@@ -7,7 +7,8 @@ not know how the work is graded.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,11 @@ RAISE = "raise NotImplementedError"
 HEAD = '''"""{module.id} · {module.title}: yours to write.
 
 The contract is course/contract.py. A property may become an attribute that `__init__` sets.
-"""'''
+{more}"""'''
+
+EXTENDS = (
+    "This is your own {extended.id} and one thing more: {adds}. Put the class that you have in place of this one.\n"
+)
 
 
 class NoNotebook(Exception):
@@ -106,11 +111,17 @@ def _notebook(module: Module) -> str:
 
 
 def stubs(module: Module) -> str:
-    """A Python file with everything a module exports, each call with its docstring and no body."""
-    exports = [_stub(export) for export in module.exports]
+    """A Python file with everything a module exports, each call with its docstring and no body.
+
+    Of the calls that a class may leave out, it has those that the module adds.
+    """
+    left_out = contract.OPTIONAL.difference(module.adds)
+    exports = [_without(left_out, _stub(export, left_out)) for export in module.exports]
     needed = sorted(export for name in module.needs for export in modules.find(name).exports)
     body = "\n\n\n".join(exports)
-    head = HEAD.format(module=module)
+    extended = modules.find(module.extends or module.name)
+    more = EXTENDS.format(extended=extended, adds=", ".join(module.adds)) if module.extends else ""
+    head = HEAD.format(module=module, more=more)
     general, ours = _imports(body, needed)
     ours += [f"from course.modules import {', '.join(needed)}"] * bool(needed)
     parts = [head, "from __future__ import annotations", "\n".join(general), "\n".join(ours)]
@@ -127,12 +138,20 @@ def own_tests(module: Module) -> str:
     )
 
 
-def _stub(export: str) -> str:
+def _without(left_out: Iterable[str], text: str) -> str:
+    """A stub without the options that go with calls that are left out, and without what is said of them."""
+    for name in left_out:
+        text = re.sub(rf", {name}: [^,)]+", "", text)
+        text = re.sub(rf" [^.]*`{name}`[^.]*\.", "", text)
+    return text
+
+
+def _stub(export: str, left_out: Set[str]) -> str:
     protocol = "".join(part.capitalize() for part in export.split("_")) if export.islower() else export
     if export.islower():
         (call,) = _members(protocol)
         return _function(call, export)
-    members = [_member(node) for node in _members(protocol)]
+    members = [_member(node) for node in _members(protocol) if getattr(node, "name", "") not in left_out]
     doc = ast.get_docstring(_class(protocol), clean=False)
     return f'class {export}:\n    """{doc}"""\n\n' + "\n\n".join(members)
 

@@ -17,13 +17,14 @@ from autograder.catalogue import NamedTest, catalogue
 from autograder.flat import flat_exports
 from autograder.implementations import SOLUTIONS, below, buggy, flat, reference, reference_source
 from autograder.judging import StoryFailed, hold
-from autograder.judging_block_manager import served_rightly, workload_story
+from autograder.judging_block_manager import served_rightly
 from autograder.own_tests import suite_in
 from autograder.planted import PlantedBug, planted_bugs
 from autograder.scoring import Round
 from autograder.stand_in import ChecksumRunner, NoBlock, WriteRefused, greedy, shared_in
 from autograder.stories import Outcome, play, seeded
 from autograder.subject import Subject, load
+from autograder.workload_block_manager import workload_story
 from course.contract import PrefixCache
 from course.modules import bound, find
 from tests.matrix import passes, stub

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from course.contract import BlockId, PrefixCache
+from course.contract import BlockId, PrefixCache, Publish
 from course.workloads import shared_prefix_requests
 
 BLOCK_SIZE = 16
@@ -107,25 +107,36 @@ class BareHashPool:
 
 
 class Managed:
-    """A block manager over a pool of its own, as a contender."""
+    """A block manager over a pool of its own, as a contender; it may publish what it admits at once.
 
-    def __init__(self, names: Mapping[str, Any], mode: PrefixCache) -> None:
-        self.space = names["BlockManager"](names["KvPool"](N_BLOCKS, BLOCK_SIZE), mode)
+    A manager is told about `publish` only where that is not release, which is what every manager does.
+    """
+
+    def __init__(self, names: Mapping[str, Any], mode: PrefixCache, publish: Publish = "release") -> None:
+        self.early = publish != "release"
+        options = {"publish": publish} if self.early else {}
+        self.space = names["BlockManager"](names["KvPool"](N_BLOCKS, BLOCK_SIZE), mode, **options)
         self.count = 0
 
     def begin(self, tokens: list[int]) -> tuple[int, Any]:
-        """Allocate for the prompt."""
+        """Allocate for the prompt. Where blocks are published early, all of it counts as computed now."""
         self.count += 1
-        return self.space.allocate(self.count, tokens).cached_tokens, (self.count, tokens)
+        found = self.space.allocate(self.count, tokens).cached_tokens
+        if self.early:
+            self.space.publish(self.count, tokens)
+        return found, (self.count, tokens)
 
     def end(self, request: tuple[int, list[int]]) -> None:
         """Release with the whole prompt computed."""
         self.space.release(*request)
 
 
-def contenders(names: Mapping[str, Any]) -> dict[str, Callable[[], Contender]]:
-    """The yardstick and the three modes of the manager that `names` holds, each made anew for every round."""
-    modes = {mode.value: lambda mode=mode: Managed(names, mode) for mode in PrefixCache}
+def contenders(names: Mapping[str, Any], publish: Publish = "release") -> dict[str, Callable[[], Contender]]:
+    """The yardstick and the three modes of the manager that `names` holds, each made anew for every round.
+
+    The yardstick names its blocks at the end whatever `publish` says.
+    """
+    modes = {mode.value: lambda mode=mode: Managed(names, mode, publish) for mode in PrefixCache}
     return {YARDSTICK: BareHashPool, **modes}
 
 
@@ -163,7 +174,7 @@ def measure(
     for round_ in range(rounds):
         for place, (name, make) in enumerate(makers.items()):
             tell(name, round_ * len(makers) + place, rounds * len(makers))
-            seconds, rates[name] = _serve(make(), requests, in_flight)
+            seconds, rates[name] = serve(make(), requests, in_flight)
             times[name].append(seconds / n_requests * 1e6)
     return {
         name: Cost(
@@ -175,7 +186,7 @@ def measure(
     }
 
 
-def _serve(contender: Contender, requests: Sequence[list[int]], in_flight: int) -> tuple[float, float]:
+def serve(contender: Contender, requests: Sequence[list[int]], in_flight: int) -> tuple[float, float]:
     """Seconds for all requests, with the garbage collector off, and the share of tokens that were hits."""
     hits, held = 0, deque[Any]()
     gc.collect()

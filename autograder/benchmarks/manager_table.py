@@ -12,11 +12,15 @@ from rich.text import Text
 
 from autograder.benchmarks.manager import Cost
 from autograder.benchmarks.tables import table
+from course.contract import Publish
 
 
-def manager_view(costs: Mapping[str, Cost], n_requests: int, in_flight: int) -> RenderableType:
+def manager_view(
+    costs: Mapping[str, Cost], n_requests: int, in_flight: int, publish: Publish = "release"
+) -> RenderableType:
     """What the bookkeeping of a request costs in each mode."""
     title = f"Bookkeeping, {n_requests:,} requests, {in_flight} in flight"
+    title += ", published as soon as they are computed" * (publish == "prefill")
     made = table(title, "manager", "us a request", "times the yardstick", "hit rate")
     for name, cost in costs.items():
         made.add_row(name, f"{cost.microseconds:.1f}", f"{cost.ratio:.2f}", f"{cost.hit_rate:.4f}")

@@ -14,9 +14,10 @@ from autograder.catalogue import named
 from autograder.expect import holds, refuses, same
 from autograder.implementations import flat
 from autograder.judging import hold
-from autograder.judging_block_manager import served_rightly, workload_story
+from autograder.judging_block_manager import served_rightly
 from autograder.stand_in import ChecksumModel, ServedModel
 from autograder.subject import Subject
+from autograder.workload_block_manager import workload_story
 from course.contract import Allocation, BlockStats, PrefixCache
 from course.engine.config import EngineConfig
 from course.engine.engine import Engine

@@ -272,3 +272,11 @@ def test_ids_that_differ_in_case_only_are_two_rows_and_said(tmp_path: Path) -> N
     assert [entry.student for entry in entries] == ["Alice", "Alice", "alice", "alice"]
     assert [bool(entry.notes) for entry in entries] == [True, False, True, False]
     assert entries[0].notes[0].startswith("There is also a student alice")
+
+
+def test_work_on_an_extension_counts_for_no_module(tmp_path: Path) -> None:
+    file = tmp_path / "my_lab.py"
+    file.write_text('begin("publish")\n\n\nclass BlockManager:\n    pass\n', encoding="utf-8")
+    assert recognising.told_by(file) == ()
+    file.write_text('begin("L10.4-publish")\n\n\nclass BlockManager:\n    pass\n', encoding="utf-8")
+    assert recognising.told_by(file) == ()

@@ -17,7 +17,7 @@ from typing import Any
 
 from autograder.catalogue import catalogue
 from autograder.files import Unreadable, book_in, rows_of
-from course.modules import MODULES, Module
+from course.modules import EXTENSIONS, MODULES, Module
 
 SUFFIXES = (".ipynb", ".py")
 
@@ -87,22 +87,22 @@ def is_copy(stem: str) -> bool:
 
 
 CHECK = re.compile(r"(?<![\w.])check_(\w+)")
-BEGIN = re.compile(r"^\s*begin\(\s*[\"']([\w.]+)[\"']", re.MULTILINE)
+BEGIN = re.compile(r"^\s*begin\(\s*[\"']([\w.-]+)[\"']", re.MULTILINE)
 
 
 def told_by(path: Path) -> tuple[Module, ...]:
     """The modules that the work in a file is for; none where nothing in it says so, or it can't be looked into.
 
     Check cells or the first cell name one module. Where a file has lost them, it counts for every module of which
-    it defines a class or function.
+    it defines a class or function. Work on an extension of a module is not graded, and counts for none.
     """
     if path.suffix.lower() == ".ipynb":
         labels, source = _signs(path)
     else:
         labels, source = "", _head(path)
-    begun = [module for module in MODULES if {module.id, module.name} & set(BEGIN.findall(source))]
+    begun = [module for module in (*MODULES, *EXTENSIONS) if {module.id, module.name} & set(BEGIN.findall(source))]
     if one := _most_checks(labels) or (begun if len(begun) == 1 else []):
-        return tuple(one)
+        return tuple(module for module in one if module in MODULES)
     return tuple(module for module in MODULES if _definition(module).search(source))
 
 

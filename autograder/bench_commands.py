@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autograder import gpu_command, order_command, route_command, serve_command, trace_command
 from autograder.terminal import NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
 
 if TYPE_CHECKING:
@@ -116,3 +117,10 @@ def _model(name: str, device: Device, tell: Any) -> LoadedModel:
         return load_model(suits[0] if name in ("", "byte") else name, where, suits[1], tell)
     except (ModelUnavailable, ModelUnsupported, ValueError) as problem:
         give_up(str(problem))
+
+
+bench.command("trace")(trace_command.trace)
+bench.command("order")(order_command.order)
+bench.command("gpu")(gpu_command.gpu)
+bench.command("route")(route_command.route)
+bench.command("serve")(serve_command.serve)

@@ -126,12 +126,12 @@ def _manager_class(options: Mapping[str, str], order: str) -> Any:
     Raises:
         RuntimeError: neither has it.
     """
-    needs = [f"the option {option}" for option in options if not _takes(_class_named("BlockManager"), option)]
+    needs = [f"the option {option}" for option in options if not _takes(class_in_use("BlockManager"), option)]
     needs += ["the call cached_prefix"] * (
-        order == "prefix" and not hasattr(_class_named("BlockManager"), "cached_prefix")
+        order == "prefix" and not hasattr(class_in_use("BlockManager"), "cached_prefix")
     )
     if not needs:
-        return _class_named("BlockManager")
+        return class_in_use("BlockManager")
     if "BlockManager" not in _for_options:
         raise RuntimeError(f"the BlockManager in use here lacks {' and '.join(needs)}: give another one as `manager`")
     return _for_options["BlockManager"]
@@ -144,7 +144,7 @@ def _takes(made: Any, option: str) -> bool:
         return False
 
 
-def _class_named(name: str) -> Any:
+def class_in_use(name: str) -> Any:
     try:
         return getattr(modules, name)
     except ImportError:
@@ -250,7 +250,7 @@ def server(
         order=order,
     )
     options = config.manager_options
-    pool = _class_named("KvPool")(n_blocks, block_size)
+    pool = class_in_use("KvPool")(n_blocks, block_size)
     managed = (manager or _manager_class(options, order))(pool, mode, **options)
     engine = start(loaded, config, make_pool=lambda *_: pool, make_manager=lambda *_, **__: managed)
     return Server(engine, pool, managed, loaded, new_tokens or NEW_TOKENS.get(loaded.name, 4))

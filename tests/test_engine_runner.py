@@ -144,3 +144,77 @@ def test_what_the_model_refuses(runner: Runner, pool: KvPool) -> None:
         runner.run([])
     with pytest.raises(ValueError, match="without tokens"):
         runner.run([Chunk("s", [], 0, pool.alloc(1))])
+
+
+# ---------------------------------------------------------------- whole blocks, for a transfer
+
+
+def test_whole_blocks_are_read_and_written(runner: Runner, pool: KvPool) -> None:
+    table = pool.alloc(2)
+    runner.run([Chunk("s", list(range(8)), 0, table)])
+    content = runner.read_blocks(table[::-1])
+    assert content.shape == (2, 2, 2, BLOCK_SIZE, 2, 16)
+    assert torch.equal(content[0, :, 1], runner.kv.k[:, table[0]]) and torch.equal(
+        content[1, :, 0], runner.kv.v[:, table[1]]
+    )
+    fresh = pool.alloc(2)
+    runner.write_blocks(fresh, content)
+    assert torch.equal(runner.kv.k[:, fresh], runner.kv.k[:, table[::-1]]) and runner.kv.v[:, fresh].any()
+    runner.kv.k.zero_()
+    assert content[0].any(), "a copy: what is written later does not change it"
+
+
+def test_a_block_written_in_part_is_not_read(runner: Runner, pool: KvPool) -> None:
+    table = pool.alloc(2)
+    runner.run([Chunk("s", list(range(7)), 0, table)])
+    with pytest.raises(NotWritten, match=f"position 3 of block {table[1]}"):
+        runner.read_blocks(table)
+
+
+def test_written_blocks_can_be_read_by_a_step(runner: Runner, pool: KvPool) -> None:
+    first = pool.alloc(1)
+    runner.run([Chunk("s", list(range(4)), 0, first)])
+    fresh = pool.alloc(1)
+    with pytest.raises(NotWritten):
+        runner.run([Chunk("t", [9], 4, [*fresh, *pool.alloc(1)])])
+    runner.write_blocks(fresh, runner.read_blocks(first))
+    runner.run([Chunk("t", [9], 4, [*fresh, *pool.alloc(1)])])
+
+
+def test_only_a_block_of_ones_own_is_written(runner: Runner, pool: KvPool) -> None:
+    (mine, shared, named) = pool.alloc(3)
+    runner.run([Chunk("s", list(range(4)), 0, [mine])])
+    content = runner.read_blocks([mine])
+    pool.retain(shared)
+    pool.set_fill(named, BLOCK_SIZE)
+    pool.register(named, 77)
+    before = runner.kv.k.clone()
+    for block, reason in ((shared, "has 2 references"), (named, "has a name"), (7, "has 0 references")):
+        with pytest.raises(WriteRefused, match=f"block {block} can't be written: it {reason}"):
+            runner.write_blocks([block], content)
+    assert torch.equal(runner.kv.k, before)
+
+
+def test_blocks_that_are_not_there_or_named_twice(runner: Runner, pool: KvPool) -> None:
+    for blocks in ([8], [-1]):
+        with pytest.raises(BadBlock, match="the pool has 8 blocks"):
+            runner.read_blocks(blocks)
+        with pytest.raises(BadBlock, match="the pool has 8 blocks"):
+            runner.write_blocks(blocks, torch.zeros(2, 2, 1, BLOCK_SIZE, 2, 16))
+    (block,) = pool.alloc(1)
+    with pytest.raises(BadBlock, match="twice"):
+        runner.write_blocks([block, block], torch.zeros(2, 2, 2, BLOCK_SIZE, 2, 16))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        torch.zeros(2, 2, 2, BLOCK_SIZE, 2, 16),
+        torch.zeros(2, 3, 1, BLOCK_SIZE, 2, 16),
+        torch.zeros(2, 2, 1, BLOCK_SIZE, 2, 16, dtype=torch.float64),
+    ],
+)
+def test_content_of_another_shape_or_type(runner: Runner, pool: KvPool, content: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="another model, block size or type"):
+        runner.write_blocks(pool.alloc(1), content)
+    assert not any(runner._written)

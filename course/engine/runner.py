@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor
 
 from course.contract import BlockId, BlockStateError, KvPool
@@ -57,7 +58,7 @@ class Runner:
             TableError: one of its kinds, for a table that can't be right; nothing was computed.
             ValueError: a token outside the vocabulary, or what `Llama.forward` refuses.
         """
-        return [int(token) for token in self.logits(chunks).argmax(dim=-1)]
+        return [int(token) for token in self.logits(chunks).argmax(dim=-1).tolist()]
 
     def logits(self, chunks: Iterable[Chunk]) -> Tensor:
         """The logits after each chunk, [chunks, vocab]; raises as `run` does."""
@@ -73,6 +74,60 @@ class Runner:
             self._note_written(chunk)
         return result
 
+    def read_blocks(self, blocks: Sequence[BlockId]) -> Tensor:
+        """A copy of the K and V of full blocks: [2, layers, blocks, block_size, kv heads, head_dim], K first.
+
+        Raises:
+            BadBlock: a block that the pool does not have, or one twice.
+            NotWritten: a block that is not written to its end.
+        """
+        self._check_blocks(blocks, "the list of blocks to read")
+        for block in blocks:
+            if (there := self._written[block]) < self.kv.block_size:
+                raise NotWritten(f"position {there} of block {block} was never written: it can't be read whole")
+        index = self._index(blocks)
+        return torch.stack([held.index_select(1, index) for held in (self.kv.k, self.kv.v)])
+
+    def write_blocks(self, blocks: Sequence[BlockId], content: Tensor) -> None:
+        """Write blocks whole, with what `read_blocks` of a runner of the same model and block size gave.
+
+        The rule for a step's writes holds here too: one reference and no name, so that nobody reads it meanwhile.
+
+        Raises:
+            BadBlock: a block that the pool does not have, or one twice.
+            WriteRefused: a block that others hold, or may find by its name.
+            ValueError: content of another shape or type; in every case nothing was written.
+        """
+        self._check_blocks(blocks, "the list of blocks to write")
+        for block in blocks:
+            if reason := self._why_not(block):
+                raise WriteRefused(f"block {block} can't be written: it {reason}")
+        self._check_content(len(blocks), content)
+        index, sent = self._index(blocks), content.to(self.kv.k.device)
+        for held, part in zip((self.kv.k, self.kv.v), sent, strict=True):
+            held.index_copy_(1, index, part)
+        for block in blocks:
+            self._written[block] = self.kv.block_size
+
+    def _index(self, blocks: Sequence[BlockId]) -> Tensor:
+        return torch.tensor(list(blocks), dtype=torch.long, device=self.kv.k.device)
+
+    def _check_content(self, n_blocks: int, content: Tensor) -> None:
+        layers, _, *rest = self.kv.k.shape
+        wanted = (2, layers, n_blocks, *rest)
+        if content.shape != wanted or content.dtype != self.kv.k.dtype:
+            raise ValueError(
+                f"K and V of {n_blocks} blocks are {list(wanted)} in {self.kv.k.dtype} here, "
+                f"not {list(content.shape)} in {content.dtype}: another model, block size or type"
+            )
+
+    def _check_blocks(self, blocks: Sequence[BlockId], where: str) -> None:
+        for block in blocks:
+            if not 0 <= block < self.kv.n_blocks:
+                raise BadBlock(f"{where} names block {block}, and the pool has {self.kv.n_blocks} blocks")
+        if len(set(blocks)) < len(blocks):
+            raise BadBlock(f"{where} names a block twice: {list(blocks)}")
+
     def _check_tokens(self, chunk: Chunk) -> None:
         vocabulary = self.model.config.vocab_size
         if wrong := [token for token in chunk.tokens if not 0 <= token < vocabulary]:
@@ -82,13 +137,7 @@ class Runner:
         room = len(chunk.table) * self.kv.block_size
         if room < chunk.end:
             raise NoBlock(f"position {max(room, chunk.start)} of sequence {chunk.seq} has no block")
-        for block in chunk.table:
-            if not 0 <= block < self.kv.n_blocks:
-                raise BadBlock(
-                    f"the table of sequence {chunk.seq} names block {block}, and the pool has {self.kv.n_blocks} blocks"
-                )
-        if len(set(chunk.table)) < len(chunk.table):
-            raise BadBlock(f"the table of sequence {chunk.seq} names a block twice: {list(chunk.table)}")
+        self._check_blocks(chunk.table, f"the table of sequence {chunk.seq}")
 
     def _check_read(self, chunk: Chunk) -> None:
         size = self.kv.block_size

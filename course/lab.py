@@ -145,6 +145,7 @@ def _takes(made: Any, option: str) -> bool:
 
 
 def class_in_use(name: str) -> Any:
+    """What stands for a name of the course here: bound, or lent. Raises RuntimeError where nothing does."""
     try:
         return getattr(modules, name)
     except ImportError:

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from enum import StrEnum
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
+from autograder import bench_common as common
+from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, console, give_up, progress
 
 if TYPE_CHECKING:
     from autograder.benchmarks.gpu_findings import Findings
-    from course.engine.models import LoadedModel
-
-
-class Device(StrEnum):
-    """Where the model runs; auto takes a CUDA device if there is one."""
-
-    AUTO = "auto"
-    CUDA = "cuda"
-    CPU = "cpu"
 
 
 def gpu(
     assert_: Annotated[
         bool, typer.Option("--assert", help="Exit code 1 if bits, answers or the budget are not as promised.")
     ] = False,
-    device: Annotated[Device, typer.Option(help="Where the model runs.")] = Device.AUTO,
+    device: common.OnDevice = common.Device.AUTO,
     model: Annotated[
         str,
         typer.Option(
@@ -41,8 +32,8 @@ def gpu(
     small: Annotated[
         bool, typer.Option("--small", help="A small size, as on a CPU: the whole path in a minute.")
     ] = False,
-    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads, on a CPU.")] = 1,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where charts and numbers go.")] = Path("out"),
+    threads: common.Threads = 1,
+    out: common.Out = Path("out"),
     as_json: AsJson = False,
 ) -> None:
     """Bits, answers and times on a GPU, in under six minutes: what keeps answers equal, what a step costs, TTFT.
@@ -59,19 +50,14 @@ def gpu(
 
     time_left = bench.TimeLeft(findings.LIMIT_S)
     where = _device(device)
-    sizes = findings.SMALL if small or where == "cpu" else findings.FULL
+    sizes = findings.SMALL if small or where is common.Device.CPU else findings.FULL
     with progress("gpu", quiet=as_json) as tell, on_threads(threads), fixed_workspace():
-        loaded = _model(model or sizes.model, where, tell)
+        tell(f"loading {model or sizes.model}", 0, 1)
+        loaded = common.model_on(model or sizes.model, where, tell)
         found = bench.measure(loaded, sizes, best_names(), time_left, tell)
     data = findings.as_data(found)
-    files = _write(found, data, out)
-    if as_json:
-        print_json(data)
-    else:
-        shown = console()
-        shown.print(gpu_view(found))
-        shown.print("\n" + "\n\n".join(_texts(found)), markup=False)
-        shown.print(f"\nWritten: {', '.join(str(path) for path in files)}", markup=False)
+    files = common.write(out, "bench_gpu", data, dict(_charts(found)))
+    common.show(data, as_json, gpu_view(found), list(_texts(found)), files)
     raise typer.Exit(_exit_code(found) if assert_ else PASSED)
 
 
@@ -86,56 +72,40 @@ def _exit_code(found: Findings) -> int:
     return COULD_NOT if missing(found) else PASSED
 
 
-def _device(wanted: Device) -> str:
+def _device(wanted: common.Device) -> common.Device:
     """Which device that is here; gives up where it is not there."""
     import torch
 
     there = torch.cuda.is_available()
-    if wanted == Device.CUDA and not there:
+    if wanted is common.Device.CUDA and not there:
         give_up(
             "there is no CUDA device here, or this torch is built without CUDA. `--device cpu` runs the whole path "
             "at a small size."
         )
-    if wanted == Device.AUTO:
-        return "cuda" if there else "cpu"
-    return wanted.value
-
-
-def _model(name: str, device: str, tell: Any) -> LoadedModel:
-    from course.engine.models import ModelUnavailable, ModelUnsupported, load_model
-
-    tell(f"loading {name}", 0, 1)
-    try:
-        return load_model(name, device, "float32" if device == "cpu" else "bfloat16", tell)
-    except (ModelUnavailable, ModelUnsupported, ValueError) as problem:
-        give_up(str(problem))
+    if wanted is common.Device.AUTO:
+        return common.Device.CUDA if there else common.Device.CPU
+    return wanted
 
 
 # ---------------------------------------------------------------- files and texts
 
 
-def _write(found: Findings, data: dict[str, Any], out: Path) -> list[Path]:
-    """The numbers, and a chart of each part that was measured; gives up where they can't be written."""
-    numbers = out / "bench_gpu.json"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        numbers.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-        return [numbers, *_charts(found, out)]
-    except OSError as problem:
-        give_up(f"can't write {problem.filename or out}: {problem.strerror}")
-
-
-def _charts(found: Findings, out: Path) -> Iterator[Path]:
+def _charts(found: Findings) -> Iterator[tuple[str, common.Draw]]:
+    """Who draws the chart of each part that was measured, by the ending of the file's name."""
     from course.charts import ttft_chart
     from course.charts.steps import steps_chart
 
     for name, result in (("ttft", found.long), ("ttft_224", found.short)):
         if result:
             note = f"{found.where};\n{len(result.plan.prefix):,} shared tokens, median and range of repeats"
-            yield ttft_chart(result.ttft, out / f"bench_gpu_{name}.png", note)
+            yield name, partial(_drawn, ttft_chart, result.ttft, note)
     if found.steps:
         note = f"{found.where};\ntime on the device, median and range of repeats"
-        yield steps_chart(_device_times(found), out / "bench_gpu_steps.png", note)
+        yield "steps", partial(_drawn, steps_chart, _device_times(found), note)
+
+
+def _drawn(draw: Callable[[Any, Path, str], Path], measured: object, note: str, path: Path) -> Path:
+    return draw(measured, path, note)
 
 
 def _texts(found: Findings) -> Iterator[str]:

@@ -5,21 +5,19 @@ It knows options and exit codes. What is measured, and how, it does not know.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autograder import bench_common as common
 from autograder.terminal import NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
 
 if TYPE_CHECKING:
     from autograder.benchmarks.load_runs import Run
     from autograder.benchmarks.under_load import Plan, Setting
-    from course.engine.loaded import LoadedModel
 
 INTERRUPTED = 130
 
@@ -32,13 +30,6 @@ class Mode(StrEnum):
     RADIX = "radix"
 
 
-class When(StrEnum):
-    """When a request's blocks can be found by others."""
-
-    RELEASE = "release"
-    PREFILL = "prefill"
-
-
 class Order(StrEnum):
     """Which waiting request is admitted first."""
 
@@ -47,10 +38,7 @@ class Order(StrEnum):
 
 
 def serve(
-    submission: Annotated[
-        Path | None,
-        typer.Argument(metavar="SUBMISSION", help="A notebook or a Python file. Without it, the reference."),
-    ] = None,
+    submission: common.Submission = None,
     seconds: Annotated[float, typer.Option(metavar="S", min=1, help="How long new chats arrive.")] = 60,
     load: Annotated[
         float,
@@ -60,16 +48,14 @@ def serve(
         float | None,
         typer.Option(metavar="R", min=0.0001, help="Chats a second, whatever the load.", show_default="from the load"),
     ] = None,
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="byte, smollm2, or a folder with a checkpoint.")
-    ] = "smollm2",
+    model: common.Model = "smollm2",
     mode: Annotated[
         list[Mode] | None, typer.Option(help="Measure this mode; may be given again.", show_default="all three")
     ] = None,
     cold: Annotated[
         bool, typer.Option("--cold", help="Begin with an empty cache; else each system prompt was served once before.")
     ] = False,
-    publish: Annotated[When, typer.Option(help="When blocks can be found by others.")] = When.RELEASE,
+    publish: common.When = common.Publish.RELEASE,
     order: Annotated[Order, typer.Option(help="Which waiting request is admitted first.")] = Order.ARRIVAL,
     new_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens of an answer, at most.")] = 8,
     blocks: Annotated[int, typer.Option(metavar="N", min=1, help="Blocks in the pool.")] = 512,
@@ -77,20 +63,18 @@ def serve(
         int | None,
         typer.Option(metavar="N", min=1, help="Tokens in a step, at most.", show_default="the fastest for none"),
     ] = None,
-    device: Annotated[str, typer.Option(metavar="NAME", help="Where the model runs: cpu, cuda, mps or auto.")] = "cpu",
-    threads: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Threads on a CPU; one is hardly disturbed by what else runs.")
-    ] = 1,
+    device: common.OnDevice = common.Device.CPU,
+    threads: common.Threads = 1,
     cpu_time: Annotated[
         bool,
         typer.Option("--cpu-time", help="Count CPU time (one thread of a CPU only): what else runs matters less then."),
     ] = False,
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="How often, each time with other chats.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Equal seeds give equal chats.")] = 0,
+    seed: common.Seed = 0,
     assert_: Annotated[
         bool, typer.Option("--assert", help="Exit code 1 if the budget is not met, or answers differ.")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the charts and the numbers go.")] = Path("out"),
+    out: common.Out = Path("out"),
     as_json: AsJson = False,
 ) -> None:
     """Chats of a few turns arrive at random: time to first token, throughput and hit rate in each mode.
@@ -100,7 +84,7 @@ def serve(
     then is kept. Exit code 2: it could not be measured.
     """
     from autograder.benchmarks import load_runs, under_load
-    from autograder.benchmarks.submitted import SubmissionFailed
+    from autograder.benchmarks.serving import lab_names
     from course.engine.engine import PromptTooLong
     from course.lab_models import on_threads
 
@@ -109,27 +93,25 @@ def serve(
     plan = under_load.Plan(
         seconds, load, rate, seed, repeats, chosen, cold, new_tokens, chunk, blocks, cpu_time=cpu_time, options=options
     )
-    if cpu_time and (threads > 1 or device != "cpu"):
+    if cpu_time and (threads > 1 or device is not common.Device.CPU):
         give_up("--cpu-time tells the time of one thread on a CPU: it goes with --threads 1 and --device cpu.")
     runs: list[Run] = []
     setting, interrupted = None, False
     try:
         with progress("serve", quiet=as_json) as tell, on_threads(threads):
-            loaded = _model(model, device, tell)
-            with _classes(submission) as names:
-                baseline = names if submission is None else _reference()
+            loaded = common.model_on(model, device, tell)
+            with common.classes_of(submission) as names:
+                baseline = names if submission is None else lab_names()
                 setting = under_load.settle(loaded, baseline, plan, tell)
                 for run in under_load.measure(loaded, names, baseline, plan, setting, tell):
                     runs.append(run)  # one by one: an interrupt comes after the run that it cut short
     except KeyboardInterrupt:
         interrupted = True
-    except (SubmissionFailed, PromptTooLong) as problem:
+    except PromptTooLong as problem:
         give_up(f"it can't be measured. {problem}")
     if setting is None:
         raise typer.Exit(INTERRUPTED)
-    where = f"{loaded.name} model on {loaded.model.device}"
-    where += f", {threads} thread{'s' * (threads != 1)}" * (loaded.model.device.type == "cpu")
-    where += ", CPU time" * cpu_time
+    where = common.told_where(loaded, threads) + ", CPU time" * cpu_time
     _show(plan, setting, runs, {"submission": str(submission or "reference"), "where": where}, out, as_json)
     if interrupted:
         console(error=True).print("ol: interrupted; this is what was measured by then.", markup=False)
@@ -145,28 +127,22 @@ def _show(
     from autograder.benchmarks.under_load_table import load_view
 
     data = {**about, **under_load.as_data(plan, setting, runs)}
-    texts: list[str] = []
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "bench_serve.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-        if load_runs.by_mode(runs):
-            texts = _drawn(plan, setting, runs, about["where"], out)
-    except OSError as problem:
-        give_up(f"can't write {problem.filename or out}: {problem.strerror}")
-    if as_json:
+    charts, texts = _drawn(plan, setting, runs, about["where"]) if load_runs.by_mode(runs) else ({}, [])
+    files = common.write(out, "bench_serve", data, charts)
+    if charts:
+        common.show(data, as_json, load_view(plan, setting, runs, about["where"]), texts, files)
+    elif as_json:
         print_json(data)
-    elif texts:
-        shown = console()
-        shown.print(load_view(plan, setting, runs, about["where"]))
-        shown.print("\n" + "\n\n".join(texts), markup=False)
     else:
         console().print(
             f"No run was completed in which a chat arrived: {setting.rate:.3g} a second for {plan.seconds:g} s."
         )
 
 
-def _drawn(plan: Plan, setting: Setting, runs: Sequence[Run], where: str, out: Path) -> list[str]:
-    """Draw both charts; both as text, and where they are."""
+def _drawn(
+    plan: Plan, setting: Setting, runs: Sequence[Run], where: str
+) -> tuple[Mapping[str, common.Draw], list[str]]:
+    """Who draws both charts, by the ending of the file's name; and both as text."""
     from autograder.benchmarks import load_runs
     from course.charts.load import load_chart, load_hits_chart, load_hits_text, load_text
 
@@ -174,32 +150,8 @@ def _drawn(plan: Plan, setting: Setting, runs: Sequence[Run], where: str, out: P
     samples, ideal = load_runs.hits_over_time(runs, plan.block_size)
     start = "cold" if plan.cold else "warm"
     note = f"{where}; {setting.rate:.3g} sessions a second for {plan.seconds:g} s, {start} start"
-    first = load_chart(ttfts, out / "bench_serve_ttft.png", note)
-    second = load_hits_chart(samples, out / "bench_serve_hits.png", note, ideal=ideal, arrivals_end=plan.seconds)
-    written = f"{first}, {second.name} and bench_serve.json are written."
-    return [load_text(ttfts), load_hits_text(samples, ideal=ideal), written]
-
-
-def _classes(path: Path | None) -> AbstractContextManager[Any]:
-    """The classes of a submission, or the reference's."""
-    from autograder.benchmarks.serving import MODULE
-    from autograder.benchmarks.submitted import submission
-
-    return submission(path, MODULE) if path else nullcontext(_reference())
-
-
-def _reference() -> Mapping[str, Any]:
-    from autograder.benchmarks.serving import lab_names
-
-    return lab_names()
-
-
-def _model(name: str, device: str, tell: Any) -> LoadedModel:
-    """The model, in the type that suits the device; gives up where it can't be had."""
-    from course.engine.models import ModelUnavailable, ModelUnsupported, load_model, pick_device
-
-    try:
-        where = pick_device(device)
-        return load_model(name, where, "float32" if where.type == "cpu" else "bfloat16", tell)
-    except (ModelUnavailable, ModelUnsupported, ValueError) as problem:
-        give_up(str(problem))
+    charts: Mapping[str, common.Draw] = {
+        "ttft": lambda path: load_chart(ttfts, path, note),
+        "hits": lambda path: load_hits_chart(samples, path, note, ideal=ideal, arrivals_end=plan.seconds),
+    }
+    return charts, [load_text(ttfts), load_hits_text(samples, ideal=ideal)]

@@ -5,23 +5,19 @@ It knows options and exit codes. What is measured, and how, it does not know.
 
 from __future__ import annotations
 
-import json
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from autograder.terminal import AsJson, console, give_up, print_json, progress
+from autograder import bench_common as common
+from autograder.terminal import AsJson, console, give_up, progress
 from course.contract import PrefixCache
 
 
 def trace(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace: JSON lines in the public Mooncake format.")],
-    submission: Annotated[
-        Path | None,
-        typer.Argument(metavar="SUBMISSION", help="A notebook or a Python file. Without it, the reference."),
-    ] = None,
+    submission: common.Submission = None,
     blocks: Annotated[
         list[int] | None,
         typer.Option(
@@ -40,7 +36,7 @@ def trace(
         typer.Option(metavar="NAME", help="What radix evicts first; may be given again.", show_default="lru"),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="A line that is no valid record is an error.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where the chart and the numbers go.")] = Path("out"),
+    out: common.Out = Path("out"),
     as_json: AsJson = False,
 ) -> None:
     """Hit rate against capacity on recorded traffic, beside the ideal of an infinite cache.
@@ -49,7 +45,6 @@ def trace(
     Exit code 2: it could not be measured.
     """
     from autograder.benchmarks import traces
-    from autograder.benchmarks.submitted import SubmissionFailed
     from autograder.benchmarks.traces_table import skipped, trace_view
     from course.charts.capacity import capacity_chart, capacity_text
     from course.traces import LRU, TraceError, read_trace
@@ -62,33 +57,14 @@ def trace(
     except TraceError as problem:
         give_up(f"{problem}.")
     try:
-        with progress("trace", quiet=as_json) as tell, _classes(submission) as names:
+        with progress("trace", quiet=as_json) as tell, common.classes_of(submission) as names:
             result = traces.measure(file.name, read, names, asked, blocks or (), tell)
-    except SubmissionFailed as problem:
-        give_up(f"{submission} can't be measured. {problem}")
     except traces.NotMeasured as problem:
         give_up(f"{problem}.")
     data = {"submission": str(submission or "reference"), **traces.as_data(result)}
     drawn, note = traces.as_capacities(result), f"{result.name}: {result.n_requests:,} requests, one at a time"
-    try:
-        chart = capacity_chart(drawn, out / f"bench_trace_{file.stem}.png", note)
-        numbers = out / f"bench_trace_{file.stem}.json"
-        numbers.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    except OSError as problem:
-        give_up(f"can't write {problem.filename or out}: {problem.strerror}")
+    name = f"bench_trace_{file.stem}"
+    files = common.write(out, name, data, {"": lambda path: capacity_chart(drawn, path, note)})
     if told := skipped(result):
         console(error=True).print(told, markup=False)
-    if as_json:
-        print_json(data)
-    else:
-        shown = console()
-        shown.print(trace_view(result))
-        shown.print(f"\n{capacity_text(drawn)}\n\n{chart} and {numbers.name} are written.", markup=False)
-
-
-def _classes(path: Path | None) -> AbstractContextManager[Any]:
-    """The classes of a submission, or the reference's."""
-    from autograder.benchmarks.serving import MODULE, lab_names
-    from autograder.benchmarks.submitted import submission
-
-    return submission(path, MODULE) if path else nullcontext(lab_names())
+    common.show(data, as_json, trace_view(result), [capacity_text(drawn)], files)

@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from autograder import implementations, route_command
+from autograder import implementations
 from autograder.benchmarks import routing
 from autograder.benchmarks.serving import best_names
 from autograder.cli import app
@@ -331,7 +331,7 @@ def test_both_kinds_of_publishing_can_be_asked_for(tmp_path: Path, monkeypatch: 
         return result(GOOD, POOR)
 
     monkeypatch.setattr(routing, "measure", measure)
-    for when in route_command.When:
+    for when in bench_common.Publish:
         ol("bench", "route", "--model", "byte-tiny", "--publish", when.value, "--out", str(tmp_path))
     assert [plan.publish for plan in plans] == ["release", "prefill"]
 

@@ -181,7 +181,7 @@ def test_a_cold_start_pays_once_for_each_system_prompt() -> None:
         row.request.name for row in measured()[1].done
     }
     assert 1 <= sum(row.cached_tokens < 100 for row in cold.done) < len(cold.done)
-    assert cold.hit_rate < measured()[1].hit_rate
+    assert all(row.cached_tokens >= 100 for row in measured()[1].done), "warm, every prompt was there"
 
 
 def test_no_cache_finds_more_than_an_endless_one() -> None:
@@ -301,7 +301,7 @@ def test_no_chat_in_time_is_said(tmp_path: Path) -> None:
     ("options", "reason"),
     [
         (("--model", "no-such-model"), "no model 'no-such-model'"),
-        (("--device", "no-such-device"), "no device"),
+        (("--device", "no-such-device"), "'no-such-device' is not one of"),
         (("--blocks", "20"), "the pool has 20"),
         (("--cpu-time", "--threads", "2"), "one thread on a CPU"),
     ],

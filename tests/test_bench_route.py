@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from autograder import implementations
+from autograder import bench_common, implementations
 from autograder.benchmarks import routing
 from autograder.benchmarks.serving import best_names
 from autograder.cli import app

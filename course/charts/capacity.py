@@ -26,8 +26,8 @@ MORE_LOOKS = (("#009e73", "D", "-."), ("#aa3377", "v", (0, (1, 1))), ("#222222",
 GLYPHS = {"o": "●", "^": "▲", "s": "■", "D": "◆", "v": "▼", "P": "✚"}
 """Markers as signs, for the labels at line ends."""
 
-TITLE_WIDTH, LABEL_WIDTH, NAME_LENGTH = 60, 20, 40
-"""Characters of a line in the title and in a label, and of a name that is shown at all."""
+LABEL_WIDTH, NAME_LENGTH = 20, 40
+"""Characters of a line in a label, and of a name that is shown at all."""
 
 BEHIND: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 """What lies behind a text, so that a line under it does not cross it."""
@@ -154,7 +154,7 @@ def capacity_chart(data: Capacities, path: Path, note: str = "") -> Path:
     measured = sorted({at for curve in data.curves for at in curve.rates})
     highest = max([data.ideal, *(rate for curve in data.curves for rate in curve.rates.values())])
     top = (1.15 + ROW * len(data.marks)) * highest or 1.0
-    with axes_for(path, "\n".join(wrap(capacity_finding(data), TITLE_WIDTH)), note) as axes:
+    with axes_for(path, capacity_finding(data), note) as axes:
         for curve in data.curves:
             at = sorted(curve.rates)
             colour, marker, dash = looks[curve.name]

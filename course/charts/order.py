@@ -8,7 +8,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from course.charts.style import BAR, COLOURS, INK, MARKERS, axes_for
@@ -30,9 +29,6 @@ OTHER_LOOK: Any = {"color": INK, "marker": "D", "ls": "--"}
 
 ALIKE = 0.05
 """Means that differ by less are told as the same: one run after the other differs by as much."""
-
-TITLE_WIDTH = 62
-"""Characters of a line in the title."""
 
 NAME_LENGTH = 12
 """Characters of an order's name that are shown."""
@@ -56,7 +52,7 @@ def order_chart(times: Times, path: Path, note: str = "") -> Path:
     """
     _check(times)
     top = max(max(repeat) for repeats in times.values() for repeat in repeats) * 1.08 or 1.0
-    with axes_for(path, "\n".join(wrap(order_finding(times), TITLE_WIDTH)), note) as axes:
+    with axes_for(path, order_finding(times), note) as axes:
         for order, repeats in times.items():
             _line(axes, order, repeats)
         _label_ends(axes, times, top)

@@ -6,20 +6,20 @@ What was routed, and how, it does not know.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
-from course.charts.style import COLOURS, INK, Spread, axes_for, milliseconds
+from course.charts.style import COLOURS, INK, TITLE_COLUMNS, Spread, axes_for, milliseconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TITLE_SIZE = 12.5
 LATE, SOON = COLOURS["radix"], COLOURS["hash"]
-NAME_COLUMNS, TITLE_COLUMNS = 18, 70
+NAME_COLUMNS = 18
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def routing_chart(data: RoutingFigures, path: Path, note: str = "") -> Path:
     Raises:
         ValueError: there is no way, or one without a measurement.
     """
-    title = textwrap.fill(routing_finding(data), TITLE_COLUMNS)
+    title = fill(routing_finding(data), TITLE_COLUMNS)
     with axes_for(path, "", note) as axes:
         figure = axes.get_figure(root=True)
         assert figure is not None, "axes that can be drawn on are part of a figure"
@@ -70,7 +70,7 @@ def routing_chart(data: RoutingFigures, path: Path, note: str = "") -> Path:
         for axes in (times, rates):
             axes.grid(axis="x", color=INK, alpha=0.15)
             axes.set_axisbelow(True)
-        times.set_yticks(range(len(data.ways)), [textwrap.fill(way, NAME_COLUMNS) for way in data.ways])
+        times.set_yticks(range(len(data.ways)), [fill(way, NAME_COLUMNS) for way in data.ways])
         times.set_ylim(max(len(data.ways), 2) - 0.4, -0.6)
     return path
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ STYLE: Any = {
 }
 SIZE = (7.2, 4.2)
 """Inches."""
+
+TITLE_COLUMNS = 60
+"""Characters in a line of a title."""
 
 BAR = 36
 """Columns of the longest bar in a text chart."""
@@ -76,7 +80,7 @@ def axes_for(path: Path, title: str, note: str) -> Iterator[Axes]:
         figure = Figure(figsize=SIZE, layout="constrained")
         FigureCanvasAgg(figure)  # drawn into a file, whatever a notebook or a desktop has set
         axes = figure.add_subplot()
-        axes.set_title(title)
+        axes.set_title(fill(title, TITLE_COLUMNS))
         axes.grid(axis="y", color=INK, alpha=0.15)
         axes.set_axisbelow(True)
         yield axes

@@ -1,6 +1,6 @@
 """Chats for two engines and a router: token ids, a few long system prompts, and conversations that go on.
 
-It knows who asks what and when, and what a perfect cache would find of it. What serves them it does not know.
+It knows who asks what and when. What serves them it does not know.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from course.engine.driving import Done, Request
+    from course.engine.driving import Request
 
 
 @dataclass(frozen=True)
@@ -112,17 +112,3 @@ def plan_told(plan: Plan) -> str:
         f"two engines of {plan.n_blocks} blocks of {plan.block_size}; {plan.n_chats} chats of {plan.n_turns} turns "
         f"behind {plan.n_prompts} system prompts of {plan.n_system} tokens"
     )
-
-
-def ideal_hit_rate(done: Sequence[Done], block_size: int) -> float:
-    """Hit tokens over query tokens if every block that was computed anywhere were there for all that come later."""
-    seen: set[tuple[int, ...]] = set()
-    hits = asked = 0
-    for each in sorted(done, key=lambda each: each.arrived):
-        prompt, usable = each.request.prompt, (len(each.request.prompt) - 1) // block_size
-        ends = [block_size * (place + 1) for place in range((len(prompt) + len(each.tokens) - 1) // block_size)]
-        whole = (*prompt, *each.tokens)
-        hits += block_size * next((n for n, end in enumerate(ends[:usable]) if whole[:end] not in seen), usable)
-        asked += len(prompt)
-        seen.update(whole[:end] for end in ends)
-    return hits / asked if asked else 0.0

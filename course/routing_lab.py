@@ -22,7 +22,8 @@ from course.contract import PrefixCache
 from course.engine.tokenizer import N_BYTES
 from course.lab_models import LAB_THREADS, on_threads, ready_model
 from course.percentiles import percentile
-from course.routing_chats import Plan, TokenChats, ideal_hit_rate
+from course.routing_chats import Plan, TokenChats
+from course.traffic import ideal_hits
 
 if TYPE_CHECKING:
     from course.engine.driving import Done, Route, Site
@@ -161,7 +162,9 @@ def compare_routes(
         done, routed[way] = _measure(
             loaded, names, plan, TokenChats(plan, _vocabulary(loaded), gap, 4 * gap), way, tell
         )
-        ideal = ideal or ideal_hit_rate(done, plan.block_size)
+        if not ideal:
+            _, hits, asked = ideal_hits(done, plan.block_size)[-1]
+            ideal = hits / asked
     return Routing(plan, gap, ideal, routed)
 
 

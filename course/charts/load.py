@@ -13,6 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from course.charts.style import BAR, COLOURS, DASHES, INK, MARKERS, Spread, axes_for, milliseconds
+from course.charts.ttft import BUDGET
 from course.percentiles import percentile
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ LONGEST_NAME = 12
 def load_chart(ttfts: Ttfts, path: Path, note: str = "") -> Path:
     """Draw, for each mode, which share of the first tokens had come within which time, on a logarithmic axis.
 
+    The dashed line is the budget for the 95th percentile of a cache: half of that without one (L10.4, section 4).
+
     Args:
         ttfts: seconds to first token by mode; a curve for each repeat, and marks at the median of the repeats with
             their range.
@@ -50,6 +53,8 @@ def load_chart(ttfts: Ttfts, path: Path, note: str = "") -> Path:
         _time_axis(axes, _every(ttfts))
         for mode, repeats in ttfts.items():
             _curves(axes, mode, repeats)
+        if (budget := _budget(ttfts)) is not None:
+            _mark_budget(axes, budget)
         axes.set_ylim(0, 1.03)
         axes.set_yticks([0, 0.25, 0.5, 0.75, 0.95])
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
@@ -89,6 +94,31 @@ def _curves(axes: Axes, mode: str, repeats: Sequence[Sequence[float]]) -> None:
     )
 
 
+def _budget(ttfts: Ttfts) -> float | None:
+    """Within which time 95% of first tokens should come with a cache; None where there is nothing to compare."""
+    if "none" not in ttfts or len(ttfts) == 1:
+        return None
+    return _spread(ttfts["none"], 95).median / BUDGET
+
+
+def _mark_budget(axes: Axes, budget: float) -> None:
+    at = 1e3 * budget
+    axes.axvline(at, color=INK, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1)
+    low, high = axes.get_xlim()
+    on_the_left = log(at / low) > log(high / low) / 2
+    axes.annotate(
+        f"budget for 95%:\n{milliseconds(budget)} ms, half of none",
+        (at, 0.08),
+        xytext=(-5 if on_the_left else 5, 0),
+        textcoords="offset points",
+        ha="right" if on_the_left else "left",
+        va="center",
+        fontsize=9.5,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        zorder=2,
+    )
+
+
 def _faint(repeats: Sequence[object]) -> float:
     """How strongly one of several curves is drawn."""
     return 1.0 if len(repeats) == 1 else 0.45
@@ -118,6 +148,10 @@ def load_text(ttfts: Ttfts) -> str:
         line = f"{' ' * first}●{'━' * (last - first - 1)}{'┫' * (last > first)}"
         numbers = f"p50 {milliseconds(p50)}, p95 {milliseconds(p95)}, p99 {milliseconds(p99)} ms"
         rows.append(f"{_short(mode):>6} {line:{BAR}} {numbers}")
+    if (budget := _budget(ttfts)) is not None:
+        rows.append(
+            f"budget {' ' * max(_column(budget, low, high), 0) + '│':{BAR}} p95 {milliseconds(budget)} ms at most"
+        )
     ends = f"{milliseconds(low)} ms", f"{milliseconds(high)} ms"
     return "\n".join([finding, *rows, f"{'':>6} {ends[0]}{ends[1]:>{BAR - len(ends[0])}}"])
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from autograder.benchmarks import load_runs
 from autograder.benchmarks.load_runs import MODES, NONE, Run
+from course.charts import BUDGET
 from course.contract import PrefixCache
 from course.engine.driving import Clock, Done, Site, drive, first_site, new_site
 from course.traffic import MEAN_TURNS, NEW_TOKENS, Chats, at_once, greetings, help_desks, sessions
@@ -222,7 +223,7 @@ def as_data(plan: Plan, setting: Setting, runs: Sequence[Run]) -> dict[str, Any]
     """All that was measured, for programs, in plain values: seconds, tokens and ratios."""
     return {
         "benchmark": "bench_serve",
-        "budget": load_runs.BUDGET,
+        "budget": BUDGET,
         "within_budget": load_runs.within_budget(runs),
         "ttft_p95_ratio": {mode: load_runs.ratio(runs, mode) for mode in MODES[1:]},
         "answers_differ": load_runs.differing(runs),

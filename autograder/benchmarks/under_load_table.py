@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.benchmarks import load_runs
-from autograder.benchmarks.load_runs import BUDGET, NONE, PERCENTS, Run
+from autograder.benchmarks.load_runs import NONE, PERCENTS, Run
 from autograder.benchmarks.tables import table
 from autograder.benchmarks.under_load import Plan, Setting
-from course.charts import milliseconds
+from course.charts import BUDGET, milliseconds
 from course.traffic import MEAN_TURNS
 
 MOST_NAMED = 3

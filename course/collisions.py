@@ -154,7 +154,9 @@ def keyed_names(secret: bytes) -> KvBlockHash:
         raise ValueError(f"a secret has 1 to 64 bytes, not {len(secret)}")
 
     def named(parent: int, tokens: Sequence[int]) -> int:
-        data = parent.to_bytes(8, "little") + pack_tokens(tokens)
-        return int.from_bytes(blake2b(data, digest_size=8, key=secret).digest(), "little") or 1
+        digest = blake2b(digest_size=8, key=secret)
+        digest.update(parent.to_bytes(8, "little"))
+        digest.update(pack_tokens(tokens))
+        return int.from_bytes(digest.digest(), "little") or 1
 
     return named

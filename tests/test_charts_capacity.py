@@ -157,3 +157,12 @@ def test_every_mode_keeps_its_look_and_others_get_one_that_no_mode_has() -> None
 )
 def test_capacities_are_short(tokens: int, text: str) -> None:
     assert tokens_text(tokens) == text
+
+
+def test_policies_are_told_apart_where_they_part_most() -> None:
+    curves = [Curve("lru", {1_000: 0.10, 2_000: 0.20}), Curve("lfu", {1_000: 0.11, 2_000: 0.25})]
+    assert capacity_finding(Capacities(curves, 0.5)) == (
+        "They part most with room for 2k tokens: lfu finds 25.0% of blocks, lru 20.0%"
+    )
+    alike = [curves[0], Curve("mine", {1_000: 0.101, 2_000: 0.20})]
+    assert "part" not in capacity_finding(Capacities(alike, 0.5))

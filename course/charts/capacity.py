@@ -29,6 +29,9 @@ GLYPHS = {"o": "●", "^": "▲", "s": "■", "D": "◆", "v": "▼", "P": "✚"
 LABEL_WIDTH, NAME_LENGTH = 20, 40
 """Characters of a line in a label, and of a name that is shown at all."""
 
+APART = 0.02
+"""Hit rates that differ by less, as a part of the ideal one, are told as the same."""
+
 BEHIND: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
 """What lies behind a text, so that a line under it does not cross it."""
 
@@ -78,14 +81,31 @@ class Capacities:
 
 
 def capacity_finding(data: Capacities) -> str:
-    """What the hit rates say, in a sentence: at the marked capacities, or else at the ends."""
+    """What the hit rates say, in a sentence: at the marked capacities; of other ways than modes, where they differ; at the ends."""
     lead = data.lead
     if not data.ideal:
         return "Even an infinite cache finds nothing again here"
+    if not data.marks and lead.name not in COLOURS and (parted := _parted(data)):
+        return parted
     first, *more = sorted(data.marks or {min(lead.rates): "", max(lead.rates): ""})
     said = f"room for {tokens_text(first)} tokens gives {_percent(data.share(lead.rates[first]))} of the ideal hit rate"
     said += "".join(f", room for {tokens_text(other)} {_percent(data.share(lead.rates[other]))}" for other in more)
     return said[0].upper() + said[1:] if len(_groups(data)) == 1 else f"With {_name(lead)}, {said}"
+
+
+def _parted(data: Capacities) -> str:
+    """Where another way finds more or less than the one in the lead, and how much; nothing if it hardly does."""
+    gaps = [
+        (abs(curve.rates[tokens] - rate), tokens, curve)
+        for curve in data.curves
+        for tokens, rate in data.lead.rates.items()
+        if curve is not data.lead
+    ]
+    gap, tokens, curve = max(gaps, key=lambda each: each[0], default=(0.0, 0, data.lead))
+    if gap < APART * data.ideal:
+        return ""
+    rates = f"{curve.rates[tokens]:.1%} of blocks, {_name(data.lead)} {data.lead.rates[tokens]:.1%}"
+    return f"They part most with room for {tokens_text(tokens)} tokens: {_name(curve)} finds {rates}"
 
 
 def capacity_text(data: Capacities) -> str:

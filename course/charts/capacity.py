@@ -81,7 +81,7 @@ class Capacities:
 
 
 def capacity_finding(data: Capacities) -> str:
-    """What the hit rates say, in a sentence: at the marked capacities; of other ways than modes, where they differ; at the ends."""
+    """What the hit rates say, in a sentence: at the marked capacities or the ends, or where policies differ most."""
     lead = data.lead
     if not data.ideal:
         return "Even an infinite cache finds nothing again here"

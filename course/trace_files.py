@@ -2,7 +2,8 @@
 
 A trace is a file of JSON lines, one request a line: `timestamp` in milliseconds, `input_length` and `output_length`
 in tokens, and `hash_ids`, one id for each block of 512 tokens of the prompt, the last one perhaps in part. Two prompts
-that begin alike begin with the same ids (Qin et al., Mooncake, FAST '25).
+that begin alike begin with the same ids (Qin et al., Mooncake, FAST '25). Others have published traces in this format
+with blocks of another size, so the number of ids is not held against the number of tokens.
 
 It knows the format, and says of each line that does not keep to it why. What requests are for it does not know.
 """
@@ -36,7 +37,7 @@ class TraceError(Exception):
 class TraceRequest:
     """One recorded request: when it came, in milliseconds, its lengths in tokens, and an id for each block."""
 
-    timestamp: int
+    timestamp: float
     input_length: int
     output_length: int
     hash_ids: tuple[int, ...]
@@ -128,12 +129,8 @@ class _NoRecord(Exception):
 
 def _request(line: bytes) -> TraceRequest:
     record = _object(line)
-    timestamp, n_input, n_output = (_amount(record, key) for key in ("timestamp", "input_length", "output_length"))
-    ids = _ids(record)
-    n_blocks = -(-n_input // BLOCK_TOKENS)
-    if len(ids) != n_blocks:
-        raise _NoRecord(f"{len(ids)} hash_ids, but {n_input} tokens are {n_blocks} blocks of {BLOCK_TOKENS}")
-    return TraceRequest(timestamp, n_input, n_output, tuple(ids))
+    n_input, n_output = (_amount(record, key) for key in ("input_length", "output_length"))
+    return TraceRequest(_time(record), n_input, n_output, tuple(_ids(record)))
 
 
 def _object(line: bytes) -> Mapping[str, Any]:
@@ -159,6 +156,13 @@ def _amount(record: Mapping[str, Any], key: str) -> int:
     if value < 0:
         raise _NoRecord(f"{key} is {_shown(value)}, below 0")
     return value
+
+
+def _time(record: Mapping[str, Any]) -> float:
+    value = _present(record, "timestamp")
+    if type(value) not in (int, float) or not 0 <= value < float("inf"):
+        raise _NoRecord(f"timestamp is {_shown(value)}, not a number of 0 or more")
+    return float(value)
 
 
 def _ids(record: Mapping[str, Any]) -> list[int]:

@@ -53,6 +53,29 @@ def test_prefill_comes_in_chunks_and_then_one_token_a_step() -> None:
     assert [len(step.chunks[0].table) for step in steps] == [3, 3, 3, 3, 3]
 
 
+def test_every_computed_chunk_is_published_with_all_that_is_computed_so_far() -> None:
+    told: list[tuple[object, list[int]]] = []
+    watched = space(8)
+    watched.publish = lambda seq, computed: told.append((seq, list(computed)))
+    scheduler = Scheduler(watched, max_batch_tokens=4, max_running=4)
+    scheduler.add("A", A)
+    scheduler.next_step()  # planned is not computed yet
+    assert told == []
+    scheduler = Scheduler(watched, max_batch_tokens=4, max_running=4)
+    scheduler.add("B", A)
+    for _ in range(4):
+        advance(scheduler)
+    assert told == [("B", A[:4]), ("B", A[:8]), ("B", A), ("B", [*A, 7])]
+
+
+def test_a_space_that_publishes_nothing_is_not_asked_to() -> None:
+    plain = space(8)
+    plain.publish = "release"  # an option that is kept under this name, not a call
+    scheduler = Scheduler(plain, max_batch_tokens=16, max_running=4)
+    scheduler.add("A", A)
+    assert advance(scheduler).n_tokens == len(A)
+
+
 def test_only_the_chunk_that_ends_a_prompt_gives_a_token() -> None:
     scheduler = Scheduler(space(8), max_batch_tokens=8, max_running=4)
     scheduler.add("A", A)

@@ -103,7 +103,8 @@ class Scheduler:
         self.max_batch_tokens = max_batch_tokens
         self.max_running = max_running
         self._space: Any = space  # the calls that a space may leave out are made only where they are there
-        self._publish = getattr(space, "publish", None)
+        publish = getattr(space, "publish", None)
+        self._publish = publish if callable(publish) else None
         self._waiting: deque[Track] = deque()
         self._running: dict[SeqId, Track] = {}  # oldest first
 

@@ -42,8 +42,8 @@ Path = tuple[int, ...]
 class _Running:
     """An admitted sequence: its tokens so far, its table, how many blocks of it were hits, and how far it is.
 
-    `published` blocks of it can be found, hits among them; `twins` are the paths of those whose place another
-    request's block may have taken before.
+    The first `published` blocks of it are in a cache, hits among them. The next `unsure` ones were offered as well,
+    where a twin's block may have been before.
     """
 
     seq: SeqId
@@ -53,7 +53,7 @@ class _Running:
     slots: int
     computed: int
     published: int = 0
-    twins: set[Path] = field(default_factory=set)
+    unsure: int = 0
 
     @property
     def untold(self) -> bool:
@@ -63,11 +63,6 @@ class _Running:
     def paths(self, first: int, end: int) -> list[Path]:
         """The paths of some of its blocks."""
         return [tuple(self.tokens[: (at + 1) * BLOCK_SIZE]) for at in range(first, end)]
-
-    @property
-    def own(self) -> set[Path]:
-        """The paths whose block in a cache is the one in its table."""
-        return set(self.paths(0, self.published)) - self.twins
 
 
 @dataclass
@@ -98,15 +93,6 @@ class _Books:
         """The blocks of all running sequences."""
         return {block for held in self.running.values() for block in held.table}
 
-    @property
-    def locked(self) -> int:
-        """At most so many blocks that nobody holds can't be evicted: twins' in the tree, for those that published."""
-        if self.mode is not PrefixCache.RADIX:
-            return 0
-        running = self.running.values()
-        twins = {path for held in running for path in held.twins}
-        return len(twins.difference(*(held.own for held in running)))
-
     def _refused(self, block: BlockId) -> str:
         holders = self.holders(block)
         return f"is held by {holders}: writes go to blocks that one sequence holds" if len(holders) != 1 else ""
@@ -116,8 +102,6 @@ class _Books:
     def allocate(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """An admission: as many blocks as the prompt needs; hits hold its prefix; the others are nobody's."""
         seq, tokens = call.args
-        if self.locked and (got is None) != (want is None):
-            raise _Untold
         rule = "A prompt is admitted exactly when its fresh blocks can be had, free or by eviction."
         _must((got is None) == (want is None), rule, "None" if want is None else "an Allocation", got)
         if got is None:
@@ -151,8 +135,6 @@ class _Books:
 
     def append_slot(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """Room for one more position, if there is any."""
-        if self.locked and got is not want:
-            raise _Untold
         rule = "append_slot says False only when the next position needs a block and none is free or evictable."
         _equal(got, want, rule)
         held = self.running[call.args[0]]
@@ -201,10 +183,12 @@ class _Books:
         self._compute(held, len(computed))
         full = len(computed) // BLOCK_SIZE
         if self.early and self.mode is not PrefixCache.NONE and full > held.published:
-            new = set(held.paths(held.published, full))
-            held.twins |= new & self.stored
-            self.stored |= new
-            held.published = full
+            new = held.paths(held.published, full)
+            if new[0] in self.stored:
+                held.unsure = len(new)
+            else:  # nobody's block can be further down, for a path has no gaps
+                held.published, held.unsure = full, 0
+            self.stored |= set(new)
 
     def release(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """The end of a sequence, which computes what it has left to compute first."""
@@ -233,10 +217,9 @@ class _Books:
             _equal(self.n_free + self.n_used + got, self.n_blocks, rule)
 
     def counted_available(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
-        """All that no running sequence holds, and of a tree's blocks none that is locked."""
+        """All that no running sequence holds."""
         rule = "Available are exactly the blocks that no running sequence holds: free, or cached and not pinned."
-        most = self.n_blocks - len(self.held)
-        _between(got, most - self.locked, most, rule)
+        _equal(got, self.n_blocks - len(self.held), rule)
 
     def counted_reusable(self, call: Call, want: Any, got: Any, evicted: bool) -> None:
         """In radix mode a used block is the cache's, or a running sequence computed it."""
@@ -244,12 +227,12 @@ class _Books:
             _equal(got, 0, "Mode none caches nothing.")
         if self.mode is PrefixCache.RADIX and self.n_used is not None:
             own = sum(len(held.table) - held.published for held in self.running.values())
-            copies = sum(len(held.twins) for held in self.running.values())
+            unsure = sum(held.unsure for held in self.running.values())
             rule = (
                 "In radix mode a used block is the cache's or a running sequence's own; with none running, the cache's."
             )
             told = f"{rule} cached_blocks is {got}; running sequences hold {own} of their own."
-            _between(self.n_used, got + own, got + own + copies, told)
+            _between(self.n_used, got + own - unsure, got + own, told)
         if self.early and not evicted:
             _equal(got, want, "While nothing has been evicted, every full block that was published can be found.")
 

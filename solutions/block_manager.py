@@ -208,40 +208,42 @@ class BlockManager:
 
         Raises:
             KeyError: an unknown sequence.
-            ValueError: more tokens than the sequence has slots, or one out of range.
+            ValueError: more tokens than the sequence has slots, or one out of range in what is published.
         """
         held = self._held(seq)
         self._check_slots(seq, held, computed)
         full = len(computed) // self._size
         if not self._publishes_early or full <= held.published:
             return
+        self._check_tokens(held, computed)
+        if self.mode is PrefixCache.HASH:
+            self._publish_by_name(held, computed)
         if self.mode is PrefixCache.RADIX:
             self._publish_by_path(held, computed)
-        else:
-            self._check_tokens(held, computed)
-            if self.mode is PrefixCache.HASH:
-                self._publish_by_name(held, computed)
-        held.published = full
 
     def _publish_by_name(self, held: _Sequence, computed: Sequence[int]) -> None:
         """Name the new full blocks. One whose name is taken stays unnamed; `release` tries once more."""
-        new = slice(held.published, len(computed) // self._size)
+        full = len(computed) // self._size
         held.names = self._names(held.names, computed)
-        register_full(self._pool, held.table[new], held.names[new])
+        register_full(self._pool, held.table[held.published : full], held.names[held.published : full])
+        held.published = full
 
     def _publish_by_path(self, held: _Sequence, computed: Sequence[int]) -> None:
-        """Store the new full blocks; the cache takes a reference of its own on each that it keeps.
+        """Store the new full blocks, with a reference of the cache's own on each, and lock the path that they end.
 
-        The request locks the whole path from now on, also where the path's blocks are a twin's: so what it stored
-        stays findable, and what it published before is still in the tree when it publishes more.
+        If the first of them is a twin's already, nothing is stored: below the twin's path the request would have to
+        lock blocks that it does not use beside its own copies, and a pool that holds one copy may not hold two. If
+        it is not, no other can be: a path has no gaps.
         """
-        full = len(computed) // self._size
+        first, full = held.published, len(computed) // self._size
+        tried = self._radix.insert(computed[: (first + 1) * self._size], held.table[: first + 1])
+        if held.table[first] in tried.duplicates:
+            return
         inserted = self._radix.insert(computed, held.table[:full])
-        new = held.table[held.published : full]
-        retain_all(self._pool, [block for block in new if block not in inserted.duplicates])
+        retain_all(self._pool, held.table[first:full])
         self._radix.lock(inserted.node)
         self._radix.unlock(held.node)
-        held.node = inserted.node
+        held.node, held.published = inserted.node, full
 
     # ------------------------------------------------------------ mode hash
 

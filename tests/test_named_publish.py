@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from autograder.catalogue import NamedTest, catalogue
 from autograder.diagnosis import diagnose, learn_one, patterns
-from autograder.implementations import SOLUTIONS, below, buggy, flat, reference, reference_source
+from autograder.implementations import SOLUTIONS, below, buggy, flat, production, reference, reference_source
 from autograder.judging import StoryFailed, hold
 from autograder.judging_block_manager import served_rightly
 from autograder.own_tests import suite_in
@@ -33,44 +34,10 @@ MORE = {
     for row in tomllib.loads(MORE_FILE.read_text(encoding="utf-8"))["bug"]
 }
 ALL = BUGS | MORE
-LOCKS_LESS = '''
-
-class BlockManager(BlockManager):
-    """Locks a published path only as far as the request's own blocks go, and notes which the tree has of it."""
-
-    def __init__(self, *args, **options):
-        super().__init__(*args, **options)
-        self._in_tree = set()
-
-    def _publish_by_path(self, held, computed):
-        full = len(computed) // self._size
-        inserted = self._radix.insert(computed, held.table[:full])
-        retain_all(self._pool, self._new(held, full, inserted.duplicates))
-        if held.table[full - 1] not in inserted.duplicates:
-            self._radix.lock(inserted.node)
-            self._radix.unlock(held.node)
-            held.node = inserted.node
-
-    def _keep_by_path(self, held, computed):
-        full = len(computed) // self._size
-        return set(self._new(held, full, self._radix.insert(computed, held.table[:full]).duplicates))
-
-    def _new(self, held, full, duplicates):
-        new = [block for block in held.table[held.hits : full] if block not in {*duplicates, *self._in_tree}]
-        self._in_tree.update(new)
-        return new
-
-    def _evict(self, n):
-        blocks = self._radix.evict(n)
-        self._in_tree.difference_update(blocks)
-        release_all(self._pool, blocks)
-'''
-"""Another right way: a twin's blocks that a request does not read may be evicted while it runs."""
-
 RIGHT = {
     "reference": reference(MODULE),
     "flat model": flat(MODULE),
-    "locks less": load(MODULE, reference_source(MODULE) + LOCKS_LESS, below(MODULE), "locks less"),
+    "the lab's manager": replace(reference(MODULE), names=production()),
 }
 
 each_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)

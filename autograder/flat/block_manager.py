@@ -157,8 +157,12 @@ class BlockManager:
         if self._mode is PrefixCache.HASH:
             self._name_full_blocks(held, written, held.n_published)
         if self._mode is PrefixCache.RADIX:
-            new, node = self._store_full_blocks(held, written)
-            for block in new:
+            one_more = (held.n_published + 1) * self._size
+            first, _ = self._store_full_blocks(held, written[:one_more])
+            if not first:
+                return  # a twin's block is there; without a lock on it nothing of ours may hang below
+            rest, node = self._store_full_blocks(held, written)
+            for block in first | rest:
                 self._pool.retain(block)  # the cache's own reference: the request keeps the one it has
             self._cache.lock(node)
             self._cache.unlock(held.node)

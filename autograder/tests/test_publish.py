@@ -327,6 +327,29 @@ def test_a_twin_makes_up_for_a_first_one_that_is_gone(subject: Subject) -> None:
 
 @named(
     "fault",
+    checks="a twin that goes on alone grows until every block of the pool is its own",
+    why="a request is let in if an empty pool has room for it, and when it runs alone nobody can be preempted for it",
+)
+def test_a_twin_that_runs_alone_can_have_the_whole_pool(subject: Subject) -> None:
+    prompts = {"first": other(12), "second": [*other(8), *other(4, first=5000)]}
+    for mode in CACHES:
+        pool, manager = start(subject, mode, n_blocks=6)
+        for seq, prompt in prompts.items():
+            admit(manager, seq, prompt)
+        for seq, prompt in prompts.items():
+            manager.publish(seq, prompt)
+        manager.release("first", prompts["first"])
+        rule = f"Mode {mode.value}: the first one's blocks are used by nobody, so the second can have their room."
+        same(manager.available_blocks, 3, rule)
+        for position in range(12, 24):
+            holds(manager.append_slot("second"), rule, position=position, **counts(pool))
+        same(manager.append_slot("second"), False, "All 6 blocks are the second one's.")
+        manager.release("second", [*prompts["second"], *other(12, first=6000)])
+        nothing_is_held(pool, manager, mode)
+
+
+@named(
+    "fault",
     checks="the same twin goes on and publishes more after its first holder is gone",
     why="what it adds hangs on a prefix that must still be there, or be its own",
 )

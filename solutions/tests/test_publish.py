@@ -212,3 +212,18 @@ def test_mistakes_are_refused(mode: PrefixCache) -> None:
     with pytest.raises(ValueError):
         BlockManager(pool, mode, publish="often")  # type: ignore[arg-type]
     assert (manager.cached_blocks, manager.available_blocks) == (0, 5)
+
+
+@in_both_caches
+def test_a_twin_that_goes_on_alone_can_have_the_whole_pool(mode: PrefixCache) -> None:
+    pool, manager = start(mode, n_blocks=6)
+    prompts = {"first": [*A[:8], 60, 61, 62, 63], "second": [*A[:8], 70, 71, 72, 73]}
+    for seq, prompt in prompts.items():
+        admit(manager, seq, prompt)
+    for seq, prompt in prompts.items():
+        manager.publish(seq, prompt)
+    manager.release("first", prompts["first"])
+    assert all(manager.append_slot("second") for _ in range(12))
+    assert (manager.append_slot("second"), len(set(manager.block_table("second")))) == (False, 6)
+    manager.release("second", prompts["second"])
+    assert is_quiet(pool, manager)

@@ -19,7 +19,10 @@ from typing import Any, BinaryIO
 from course.tokens import TOKEN_LIMIT
 
 BLOCK_TOKENS = 512
-"""Tokens of a prompt that one id of a trace stands for."""
+"""Tokens of a prompt that one id of a Mooncake trace stands for."""
+
+BLOCK_SIZES = tuple(2**power for power in range(13))
+"""Sizes of a block that others may have published: 1 to 4,096 tokens."""
 
 LONGEST_LINE = 4 * 2**20
 """Bytes of a line, at which it is no longer read: so memory is bounded, whatever file it is. A prompt of 300 million
@@ -69,6 +72,16 @@ class Trace:
     def n_blocks(self) -> int:
         """Blocks of all prompts together."""
         return sum(len(request.hash_ids) for request in self.requests)
+
+    @property
+    def block_tokens(self) -> int:
+        """Tokens that an id stands for: the size that fits most prompts' tokens and ids, 512 if that one does."""
+        sizes: tuple[int, ...] = (BLOCK_TOKENS, *BLOCK_SIZES)
+        return max(sizes, key=self._fitting)
+
+    def _fitting(self, size: int) -> int:
+        """How many prompts have as many ids as they have blocks of this size."""
+        return sum(-(-each.input_length // size) == len(each.hash_ids) for each in self.requests)
 
 
 def read_trace(path: Path, strict: bool = False) -> Trace:
@@ -160,7 +173,7 @@ def _amount(record: Mapping[str, Any], key: str) -> int:
 
 def _time(record: Mapping[str, Any]) -> float:
     value = _present(record, "timestamp")
-    if type(value) not in (int, float) or not 0 <= value < float("inf"):
+    if type(value) not in (int, float) or not 0 <= value < 2**63:
         raise _NoRecord(f"timestamp is {_shown(value)}, not a number of 0 or more")
     return float(value)
 

@@ -70,7 +70,7 @@ def test_only_radix_has_policies_and_each_way_is_measured_once() -> None:
 def test_the_papers_sizes_are_measured_whatever_is_asked_for() -> None:
     for rows in measured().replays.values():
         assert [row.capacity for row in rows] == [97_656, 5_859, 30, 10]
-    assert [round(claim.blocks * 512, -5) for claim in traces.CLAIMS] == [3_000_000, 50_000_000]
+    assert [(claim.tokens, claim.blocks(512)) for claim in traces.CLAIMS] == [(3_000_000, 5_859), (50_000_000, 97_656)]
 
 
 def test_progress_goes_on_over_all_rows() -> None:
@@ -139,7 +139,7 @@ def test_a_trace_in_which_nothing_comes_again_has_no_shares() -> None:
 
 def test_lines_left_out_are_told_the_first_ones_one_by_one() -> None:
     bad = tuple(BadLine(n, "not JSON") for n in range(1, 21))
-    told = skipped(traces.Result("x", 1, 30, bad, measured().ideal, {}, None)).splitlines()
+    told = skipped(traces.Result("x", 512, 1, 30, bad, measured().ideal, {}, None)).splitlines()
     assert told[0] == "x: 30 lines are no valid record, left out:" and told[1] == "  line 1: not JSON"
     assert len(told) == LINES_SHOWN + 2 and told[-1] == "  and 20 more"
     assert skipped(measured()) == ""

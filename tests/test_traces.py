@@ -111,6 +111,7 @@ BAD = [
     (line(input_length=True), "input_length is true, not a whole number"),
     (line(output_length="7"), 'output_length is "7", not a whole number'),
     (line(output_length=None), "output_length is null, not a whole number"),
+    (line(timestamp=10**400), "timestamp is 1000"),
     (line(timestamp=float("nan")), "timestamp is NaN, not a number of 0 or more"),
     (line(timestamp=-1), "timestamp is -1, not a number of 0 or more"),
     (line(input_length=-600), "input_length is -600, below 0"),
@@ -362,3 +363,10 @@ def test_hash_and_radix_are_nearly_alike_on_the_own_trace() -> None:
     for size in (10_000, 3_000, 1_000, 300):
         by_name, by_path = (replay(own(), best_names(), mode, size).hit_rate for mode in (HASH, RADIX))
         assert by_name == pytest.approx(by_path, abs=0.002)
+
+
+@pytest.mark.parametrize("size", [16, 128, 512, 1_024])
+def test_the_size_of_a_block_is_what_fits_tokens_and_ids(size: int) -> None:
+    requests = tuple(TraceRequest(0, tokens, 1, tuple(range(-(-tokens // size)))) for tokens in (100, 700, 5_000))
+    assert Trace(requests).block_tokens == size
+    assert Trace((TraceRequest(0, 10, 1, (1,)),)).block_tokens == 512, "where several fit, that of the format"

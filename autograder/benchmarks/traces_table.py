@@ -11,18 +11,18 @@ from rich.text import Text
 from autograder.benchmarks.tables import table
 from autograder.benchmarks.traces import CLAIMS, Claim, Result, shares_at
 from course.charts.capacity import tokens_text
-from course.traces import BLOCK_TOKENS, Replayed
+from course.traces import Replayed
 
 LINES_SHOWN = 10
 
 
 def trace_view(result: Result) -> RenderableType:
     """A row for each way of caching and each size, the ideal, and how the paper's two sizes fare."""
+    ideal = result.ideal
     made = table(
-        f"{result.name}: {result.n_requests:,} requests, {result.ideal.n_blocks:,} blocks of {BLOCK_TOKENS} tokens",
+        f"{result.name}: {result.n_requests:,} requests, {ideal.n_blocks:,} blocks of {result.block_tokens} tokens",
         "cache", "blocks", "tokens", "hit rate", "of ideal", "evictions", "refused", "seconds", "the paper says",
     )  # fmt: skip
-    ideal = result.ideal
     made.add_row(
         "infinite", "", "", rate(ideal.hit_rate), "100.0%" if ideal.hits else "", "0", "0", "", end_section=True
     )
@@ -42,13 +42,13 @@ def _cells(result: Result, name: str, row: Replayed) -> tuple[str, ...]:
     return (
         name,
         f"{row.capacity:,}",
-        tokens_text(row.capacity * BLOCK_TOKENS),
+        tokens_text(row.capacity * result.block_tokens),
         rate(row.hit_rate),
         f"{share:.1%}" if result.ideal.hits else "",
         f"{row.evictions:,}",
         f"{row.refused:,}",
         f"{row.seconds:.2f}",
-        next((claim.says for claim in CLAIMS if claim.blocks == row.capacity), ""),
+        next((claim.says for claim in CLAIMS if claim.blocks(result.block_tokens) == row.capacity), ""),
     )
 
 
@@ -57,7 +57,7 @@ def _small_print(result: Result) -> str:
     different = result.ideal.n_distinct
     said = (
         f"Requests come and go one at a time. {different:,} blocks are different ones: an infinite cache keeps "
-        f"{tokens_text(different * BLOCK_TOKENS)} tokens.\n"
+        f"{tokens_text(different * result.block_tokens)} tokens.\n"
         f"The slowest row took {slowest:.2f} s"
     )
     return f"{said}; peak memory {result.peak_bytes / 2**20:,.0f} MiB." if result.peak_bytes else f"{said}."
@@ -69,7 +69,7 @@ def _fares(result: Result, claim: Claim) -> str:
     told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
     held = {claim.holds(share) for share in shares.values()}
     verdict = "holds for some only" if len(held) > 1 else "holds" if True in held else "does not hold here"
-    size = tokens_text(claim.blocks * BLOCK_TOKENS)
+    size = tokens_text(claim.tokens)
     return f"{size} tokens: {claim.says} of the ideal, in the paper (FAST '25, 5.3.1); {told}: {verdict}."
 
 

@@ -91,22 +91,31 @@ def _threads(n: int) -> str:
 
 @contextmanager
 def classes_of(
-    path: Path | None, otherwise: Callable[[], Mapping[str, Any]] | None = None
+    path: Path | None,
+    otherwise: Callable[[], Mapping[str, Any]] | None = None,
+    passes: tuple[type[Exception], ...] = (),
+    options: Mapping[str, str] | None = None,
 ) -> Iterator[Mapping[str, Any]]:
     """The classes of a submission; gives up where they can't be measured.
 
     Args:
         path: the submission; None for none.
         otherwise: gives the classes where there is none; by default the lab's.
+        passes: errors of whoever measures, that are none of the submission's.
+        options: what its manager will be asked for by name, beside pool and mode.
     """
     from autograder.benchmarks.serving import MODULE, lab_names
     from autograder.benchmarks.submitted import SubmissionFailed, submission
+    from course.lab import takes_option
 
     if path is None:
         yield (otherwise or lab_names)()
         return
     try:
-        with submission(path, MODULE) as names:
+        with submission(path, MODULE, (typer.Exit, *passes)) as names:
+            for option in options or ():
+                if not takes_option(names["BlockManager"], option):
+                    give_up(f"{path.name} can't be measured. Its BlockManager takes no option {option}.")
             yield names
     except SubmissionFailed as problem:
         give_up(f"{path.name} can't be measured. {problem}")

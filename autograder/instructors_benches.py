@@ -6,28 +6,19 @@ exit codes. What is measured, and how, it does not know.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from autograder.bench_common import Publish, When
 from autograder.terminal import NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
-
-
-class When(StrEnum):
-    """When a request's blocks can be found by others."""
-
-    RELEASE = "release"
-    PREFILL = "prefill"
 
 
 def manager(
     requests: Annotated[int, typer.Option(metavar="N", min=1, help="Requests in a round.")] = 2_000,
-    in_flight: Annotated[int, typer.Option(metavar="N", min=1, help="Requests held at a time.")] = 1,
+    in_flight: Annotated[int, typer.Option(metavar="N", min=1, max=50, help="Requests held at a time.")] = 1,
     rounds: Annotated[int, typer.Option(metavar="N", min=1, help="How often each is timed.")] = 5,
-    publish: Annotated[
-        When, typer.Option(help="When blocks can be found: when their request ends, or as soon as they are computed.")
-    ] = When.RELEASE,
+    publish: When = Publish.RELEASE,
     as_json: AsJson = False,
 ) -> None:
     """What BlockManager's bookkeeping costs a request in each mode, beside a bare hash pool in the same run."""

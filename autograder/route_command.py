@@ -20,10 +20,13 @@ def route(
     device: common.OnDevice = common.Device.CPU,
     chats: Annotated[int, typer.Option(metavar="N", min=2, help="Chats, of three turns each.")] = 40,
     load: Annotated[
-        float, typer.Option(metavar="X", min=0.01, help="1: as many chats as two engines could serve without a cache.")
+        float,
+        typer.Option(
+            metavar="X", min=0.01, max=1_000, help="1: as many chats as two engines could serve without a cache."
+        ),
     ] = 1.0,
     blocks: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Blocks of each engine; the system prompts need 80.")
+        int, typer.Option(metavar="N", min=1, max=65_536, help="Blocks of each engine; the system prompts need 80.")
     ] = 64,
     publish: common.When = common.Publish.RELEASE,
     repeats: Annotated[int, typer.Option(metavar="N", min=1, help="How often, each time with other chats.")] = 3,
@@ -44,13 +47,13 @@ def route(
     from course.routing_chats import Plan, plan_told
     from course.routing_lab import routing_figures
 
+    asked = {} if publish is common.Publish.RELEASE else {"publish": publish.value}
     plan = Plan(n_chats=chats, load=load, n_blocks=blocks, publish=publish.value, seed=seed)
     try:
         with progress("route", quiet=as_json) as tell:
-            loaded = common.model_on(
-                model, device, tell, "byte-large"
-            )  # before the submission runs: what leaves here is not that one's end
-            with common.classes_of(submission) as names:
+            # before the submission runs: what leaves here is not that one's end
+            loaded = common.model_on(model, device, tell, "byte-large")
+            with common.classes_of(submission, passes=(PromptTooLong,), options=asked) as names:
                 result = routing.measure(loaded, names, plan, repeats, tell)
     except PromptTooLong as problem:
         give_up(f"it can't be measured. {problem}")

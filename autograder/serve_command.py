@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autograder import bench_common as common
-from autograder.terminal import NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
+from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
 
 if TYPE_CHECKING:
     from autograder.benchmarks.load_runs import Run
@@ -39,14 +39,18 @@ class Order(StrEnum):
 
 def serve(
     submission: common.Submission = None,
-    seconds: Annotated[float, typer.Option(metavar="S", min=1, help="How long new chats arrive.")] = 60,
+    seconds: Annotated[float, typer.Option(metavar="S", min=1, max=86_400, help="How long new chats arrive.")] = 60,
     load: Annotated[
         float,
-        typer.Option(metavar="X", min=0.01, help="How busy none would be, one request after another; sets the rate."),
+        typer.Option(
+            metavar="X", min=0.01, max=1_000, help="How busy none would be, one request after another; sets the rate."
+        ),
     ] = 0.7,
     rate: Annotated[
         float | None,
-        typer.Option(metavar="R", min=0.0001, help="Chats a second, whatever the load.", show_default="from the load"),
+        typer.Option(
+            metavar="R", min=0.0001, max=10_000, help="Chats a second, whatever the load.", show_default="from the load"
+        ),
     ] = None,
     model: common.Model = "smollm2",
     mode: Annotated[
@@ -58,7 +62,7 @@ def serve(
     publish: common.When = common.Publish.RELEASE,
     order: Annotated[Order, typer.Option(help="Which waiting request is admitted first.")] = Order.ARRIVAL,
     new_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens of an answer, at most.")] = 8,
-    blocks: Annotated[int, typer.Option(metavar="N", min=1, help="Blocks in the pool.")] = 512,
+    blocks: Annotated[int, typer.Option(metavar="N", min=1, max=65_536, help="Blocks in the pool.")] = 512,
     chunk: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Tokens in a step, at most.", show_default="the fastest for none"),
@@ -90,9 +94,12 @@ def serve(
 
     chosen = tuple(each for each in load_runs.MODES if not mode or each in {str(wanted) for wanted in mode})
     options = {"publish": publish.value, "order": order.value}
+    asked = {} if publish is common.Publish.RELEASE else {"publish": publish.value}
     plan = under_load.Plan(
         seconds, load, rate, seed, repeats, chosen, cold, new_tokens, chunk, blocks, cpu_time=cpu_time, options=options
     )
+    if assert_ and not {load_runs.NONE, load_runs.HASH} <= set(chosen):
+        give_up("--assert compares hash with none: measure both.")
     if cpu_time and (threads > 1 or device is not common.Device.CPU):
         give_up("--cpu-time tells the time of one thread on a CPU: it goes with --threads 1 and --device cpu.")
     runs: list[Run] = []
@@ -100,7 +107,7 @@ def serve(
     try:
         with progress("serve", quiet=as_json) as tell, on_threads(threads):
             loaded = common.model_on(model, device, tell)
-            with common.classes_of(submission) as names:
+            with common.classes_of(submission, passes=(PromptTooLong,), options=asked) as names:
                 baseline = names if submission is None else lab_names()
                 setting = under_load.settle(loaded, baseline, plan, tell)
                 for run in under_load.measure(loaded, names, baseline, plan, setting, tell):
@@ -116,6 +123,8 @@ def serve(
     if interrupted:
         console(error=True).print("ol: interrupted; this is what was measured by then.", markup=False)
         raise typer.Exit(INTERRUPTED)
+    if not load_runs.by_mode(runs):
+        raise typer.Exit(COULD_NOT)
     raise typer.Exit(NOT_PASSED if assert_ and not load_runs.within_budget(runs) else PASSED)
 
 

@@ -23,6 +23,7 @@ def trace(
         typer.Option(
             metavar="N",
             min=1,
+            max=10_000_000,
             help="Blocks of a pool; may be given again.",
             show_default="200000 to 1000, or the trace's own blocks halved five times where it is small",
         ),
@@ -47,9 +48,18 @@ def trace(
     from autograder.benchmarks import traces
     from autograder.benchmarks.traces_table import skipped, trace_view
     from course.charts.capacity import capacity_chart, capacity_text
+    from course.eviction import find_eviction
     from course.traces import LRU, TraceError, read_trace
 
-    asked = traces.ways(mode or (PrefixCache.HASH, PrefixCache.RADIX), eviction or (LRU,))
+    modes = tuple(mode or (PrefixCache.HASH, PrefixCache.RADIX))
+    try:
+        for policy in eviction or ():
+            find_eviction(policy)
+    except ValueError as problem:
+        give_up(f"{problem}.")
+    if eviction and PrefixCache.RADIX not in modes:
+        give_up("--eviction is a choice of mode radix, and that is not among the modes.")
+    asked = traces.ways(modes, eviction or (LRU,))
     try:
         read = read_trace(file, strict)
     except OSError as problem:
@@ -57,7 +67,10 @@ def trace(
     except TraceError as problem:
         give_up(f"{problem}.")
     try:
-        with progress("trace", quiet=as_json) as tell, common.classes_of(submission) as names:
+        with (
+            progress("trace", quiet=as_json) as tell,
+            common.classes_of(submission, passes=(traces.NotMeasured,)) as names,
+        ):
             result = traces.measure(file.name, read, names, asked, blocks or (), tell)
     except traces.NotMeasured as problem:
         give_up(f"{problem}.")

@@ -38,6 +38,7 @@ __all__ = [
     "shared_prompts",
     "side_by_side",
     "spelled_tree",
+    "takes_option",
     "token_prompts",
 ]
 
@@ -126,7 +127,7 @@ def _manager_class(options: Mapping[str, str], order: str) -> Any:
     Raises:
         RuntimeError: neither has it.
     """
-    needs = [f"the option {option}" for option in options if not _takes(class_in_use("BlockManager"), option)]
+    needs = [f"the option {option}" for option in options if not takes_option(class_in_use("BlockManager"), option)]
     needs += ["the call cached_prefix"] * (
         order == "prefix" and not hasattr(class_in_use("BlockManager"), "cached_prefix")
     )
@@ -137,7 +138,8 @@ def _manager_class(options: Mapping[str, str], order: str) -> Any:
     return _for_options["BlockManager"]
 
 
-def _takes(made: Any, option: str) -> bool:
+def takes_option(made: Any, option: str) -> bool:
+    """Whether a class, or whatever else makes a manager, has a parameter of this name."""
     try:
         return option in inspect.signature(made).parameters
     except (TypeError, ValueError):

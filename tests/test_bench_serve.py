@@ -293,7 +293,7 @@ def test_cpu_time_is_said(tmp_path: Path) -> None:
 
 def test_no_chat_in_time_is_said(tmp_path: Path) -> None:
     result = ol(*FAST, "--rate", "0.001", "--mode", "none", "--out", str(tmp_path))
-    assert result.exit_code == 0 and "No run was completed in which a chat arrived" in result.output
+    assert result.exit_code == 2 and "No run was completed in which a chat arrived" in result.output
     assert ol(*FAST, "--rate", "0.001", "--mode", "none", "--out", str(tmp_path), "--assert").exit_code == 1
 
 
@@ -304,6 +304,9 @@ def test_no_chat_in_time_is_said(tmp_path: Path) -> None:
         (("--device", "no-such-device"), "'no-such-device' is not one of"),
         (("--blocks", "20"), "the pool has 20"),
         (("--cpu-time", "--threads", "2"), "one thread on a CPU"),
+        (("--assert", "--mode", "radix"), "measure both"),
+        (("--seconds", "inf"), "less than or equal to"),
+        (("--rate", "inf"), "less than or equal to"),
     ],
 )
 def test_what_cant_be_measured_is_said(options: Sequence[str], reason: str, tmp_path: Path) -> None:

@@ -212,7 +212,15 @@ def test_a_file_or_a_folder_that_cant_be_used_is_exit_code_2(tmp_path: Path) -> 
 
 def test_an_unknown_policy_is_exit_code_2(tmp_path: Path) -> None:
     ran = ol(written(small_trace(), tmp_path), "--eviction", "newest", "--out", tmp_path)
-    assert ran.exit_code == 2 and "can't be had as radix, newest" in " ".join(ran.stderr.split())
+    assert ran.exit_code == 2 and "there is no eviction policy 'newest'" in " ".join(ran.stderr.split())
+    ran = ol(written(small_trace(), tmp_path), "--eviction", "lfu", "--mode", "hash", "--out", tmp_path)
+    assert ran.exit_code == 2 and "a choice of mode radix" in " ".join(ran.stderr.split())
+    mine = tmp_path / "mine.py"
+    mine.write_text(implementations.reference_source(MODULE), encoding="utf-8")
+    ran = ol(written(small_trace(), tmp_path), mine, "--eviction", "lfu", "--out", tmp_path)
+    assert ran.exit_code == 2 and "can't be had as radix, lfu" in " ".join(ran.stderr.split())
+    ran = ol(written(small_trace(), tmp_path), tmp_path / "nowhere.py", "--out", tmp_path)
+    assert ran.exit_code == 2 and "There is no" in " ".join(ran.stderr.split())
 
 
 def test_a_submission_can_be_measured(tmp_path: Path) -> None:

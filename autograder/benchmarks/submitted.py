@@ -26,8 +26,13 @@ class SubmissionFailed(Exception):
 
 
 @contextmanager
-def submission(path: Path, module: Module) -> Iterator[Mapping[str, Any]]:
+def submission(path: Path, module: Module, passes: tuple[type[Exception], ...] = ()) -> Iterator[Mapping[str, Any]]:
     """A submission's classes and those underneath, by name; they stay bound while the `with` block runs.
+
+    Args:
+        path: a notebook or a Python file.
+        module: what it should implement.
+        passes: errors of whoever measures, that are none of the submission's.
 
     Raises:
         SubmissionFailed: it can't be read, does not define its class, or raises while it is measured.
@@ -39,11 +44,15 @@ def submission(path: Path, module: Module) -> Iterator[Mapping[str, Any]]:
         below = _below(module)
         with modules.bound(below):
             yield _run(work, below)
+    except FileNotFoundError:
+        raise SubmissionFailed(f"There is no {path}.") from None
     except (Unreadable, OSError) as problem:
         raise SubmissionFailed(str(problem)) from None
     except (SubmissionFailed, KeyboardInterrupt):
         raise
     except BaseException as error:  # sys.exit() in a method, too, is the submission's end and not ours
+        if isinstance(error, passes):
+            raise
         raise SubmissionFailed(explained(error)) from error
 
 

@@ -294,7 +294,7 @@ def test_cpu_time_is_said(tmp_path: Path) -> None:
 def test_no_chat_in_time_is_said(tmp_path: Path) -> None:
     result = ol(*FAST, "--rate", "0.001", "--mode", "none", "--out", str(tmp_path))
     assert result.exit_code == 2 and "No run was completed in which a chat arrived" in result.output
-    assert ol(*FAST, "--rate", "0.001", "--mode", "none", "--out", str(tmp_path), "--assert").exit_code == 1
+    assert ol(*FAST, "--rate", "0.001", "--out", str(tmp_path), "--assert").exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -194,8 +194,9 @@ def new_site(
 # ---------------------------------------------------------------- driving
 
 Route = Callable[[Request], int]
-"""Which site a request is sent to, by its place in the list; asked when it arrives. A site that is computing a step then
-is seen as it is after that step."""
+"""Which site a request is sent to, by its place in the list; asked when it arrives.
+
+A site that is computing a step then is seen as it is after that step."""
 
 Tell = Callable[[float, int, int], None]
 """Hears after each step what time it is at that site, how many requests are answered, how many are under way."""

@@ -94,7 +94,7 @@ def classes_of(
     path: Path | None,
     otherwise: Callable[[], Mapping[str, Any]] | None = None,
     passes: tuple[type[Exception], ...] = (),
-    options: Mapping[str, str] | None = None,
+    publish: Publish = Publish.RELEASE,
 ) -> Iterator[Mapping[str, Any]]:
     """The classes of a submission; gives up where they can't be measured.
 
@@ -102,7 +102,7 @@ def classes_of(
         path: the submission; None for none.
         otherwise: gives the classes where there is none; by default the lab's.
         passes: errors of whoever measures, that are none of the submission's.
-        options: what its manager will be asked for by name, beside pool and mode.
+        publish: what its manager will be asked for; release is what every manager does.
     """
     from autograder.benchmarks.serving import MODULE, lab_names
     from autograder.benchmarks.submitted import SubmissionFailed, submission
@@ -113,9 +113,8 @@ def classes_of(
         return
     try:
         with submission(path, MODULE, (typer.Exit, *passes)) as names:
-            for option in options or ():
-                if not takes_option(names["BlockManager"], option):
-                    give_up(f"{path.name} can't be measured. Its BlockManager takes no option {option}.")
+            if publish is not Publish.RELEASE and not takes_option(names["BlockManager"], "publish"):
+                give_up(f"{path.name} can't be measured. Its BlockManager takes no option publish.")
             yield names
     except SubmissionFailed as problem:
         give_up(f"{path.name} can't be measured. {problem}")

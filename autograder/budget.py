@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from autograder.running import explained
 from course.charts import BUDGET
 from course.modules import Module
+from course.progress import Tell
 
 if TYPE_CHECKING:
     from autograder.benchmarks.serving import Served
@@ -28,7 +29,6 @@ MODULE_NAME = "block_manager"
 N_REQUESTS, REPEATS = 2, 2
 """A verdict has to come soon: `ol bench L10.4` measures longer, and charts it."""
 
-Tell = Callable[[str, int, int], None]
 Names = Mapping[str, Any]
 
 

@@ -17,9 +17,10 @@ from enum import StrEnum
 from importlib import metadata
 
 from autograder import edition, implementations, sealed
-from autograder.grading import Tell, grade, silent
+from autograder.grading import grade
 from autograder.report import duration
 from course.modules import EXTENSIONS, MODULES, Module
+from course.progress import Tell, silent
 
 DISTRIBUTION = "kv-cache-course"
 SECONDS = 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from autograder.running import Status, Verdict
 from autograder.scoring import OwnScore, Round
 from autograder.work import Broken, Limits, Remarks, Work
 from course.modules import Module
+from course.progress import Tell, silent
 
 
 class Room(Protocol):
@@ -86,14 +87,6 @@ class Report:
     def undecided(self) -> bool:
         """The named tests hold, but the own tests can't be graded here."""
         return self.named_passed and not self.own.graded
-
-
-Tell = Callable[[str, int, int], None]
-"""Hears (what is being done, steps done, steps in all)."""
-
-
-def silent(what: str, done: int, of: int) -> None:
-    """Tells nobody."""
 
 
 def grade(

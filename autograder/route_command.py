@@ -47,13 +47,12 @@ def route(
     from course.routing_chats import Plan, plan_told
     from course.routing_lab import routing_figures
 
-    asked = {} if publish is common.Publish.RELEASE else {"publish": publish.value}
     plan = Plan(n_chats=chats, load=load, n_blocks=blocks, publish=publish.value, seed=seed)
     try:
         with progress("route", quiet=as_json) as tell:
             # before the submission runs: what leaves here is not that one's end
             loaded = common.model_on(model, device, tell, "byte-large")
-            with common.classes_of(submission, passes=(PromptTooLong,), options=asked) as names:
+            with common.classes_of(submission, passes=(PromptTooLong,), publish=publish) as names:
                 result = routing.measure(loaded, names, plan, repeats, tell)
     except PromptTooLong as problem:
         give_up(f"it can't be measured. {problem}")

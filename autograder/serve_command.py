@@ -14,20 +14,13 @@ import typer
 
 from autograder import bench_common as common
 from autograder.terminal import COULD_NOT, NOT_PASSED, PASSED, AsJson, console, give_up, print_json, progress
+from course.contract import PrefixCache
 
 if TYPE_CHECKING:
     from autograder.benchmarks.load_runs import Run
     from autograder.benchmarks.under_load import Plan, Setting
 
 INTERRUPTED = 130
-
-
-class Mode(StrEnum):
-    """How prefixes are found again."""
-
-    NONE = "none"
-    HASH = "hash"
-    RADIX = "radix"
 
 
 class Order(StrEnum):
@@ -54,7 +47,7 @@ def serve(
     ] = None,
     model: common.Model = "smollm2",
     mode: Annotated[
-        list[Mode] | None, typer.Option(help="Measure this mode; may be given again.", show_default="all three")
+        list[PrefixCache] | None, typer.Option(help="Measure this mode; may be given again.", show_default="all three")
     ] = None,
     cold: Annotated[
         bool, typer.Option("--cold", help="Begin with an empty cache; else each system prompt was served once before.")
@@ -92,9 +85,8 @@ def serve(
     from course.engine.engine import PromptTooLong
     from course.lab_models import on_threads
 
-    chosen = tuple(each for each in load_runs.MODES if not mode or each in {str(wanted) for wanted in mode})
+    chosen = tuple(each for each in load_runs.MODES if not mode or PrefixCache(each) in mode)
     options = {"publish": publish.value, "order": order.value}
-    asked = {} if publish is common.Publish.RELEASE else {"publish": publish.value}
     plan = under_load.Plan(
         seconds, load, rate, seed, repeats, chosen, cold, new_tokens, chunk, blocks, cpu_time=cpu_time, options=options
     )
@@ -107,7 +99,7 @@ def serve(
     try:
         with progress("serve", quiet=as_json) as tell, on_threads(threads):
             loaded = common.model_on(model, device, tell)
-            with common.classes_of(submission, passes=(PromptTooLong,), options=asked) as names:
+            with common.classes_of(submission, passes=(PromptTooLong,), publish=publish) as names:
                 baseline = names if submission is None else lab_names()
                 setting = under_load.settle(loaded, baseline, plan, tell)
                 for run in under_load.measure(loaded, names, baseline, plan, setting, tell):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from course.contract import PrefixCache
 from course.engine.tokenizer import N_BYTES
 from course.lab_models import LAB_THREADS, on_threads, ready_model
 from course.percentiles import percentile
+from course.progress import Tell, silent
 from course.routing_chats import Plan, TokenChats
 from course.traffic import ideal_hits
 
@@ -33,13 +34,6 @@ if TYPE_CHECKING:
 
 Names = Mapping[str, Any]
 """Implementations by their contract's name: `KvPool`, `kv_block_hash` and `BlockManager` are used here."""
-
-Tell = Callable[[str, int, int], None]
-"""Hears what is being measured, how many requests are answered, and how many there are."""
-
-
-def quiet(_what: str, _done: int, _of: int) -> None:
-    """Tells nobody."""
 
 
 # ---------------------------------------------------------------- the ways
@@ -144,7 +138,7 @@ class Routing:
 
 
 def compare_routes(
-    loaded: LoadedModel, names: Names, plan: Plan, ways: Sequence[str] = WAYS, tell: Tell = quiet
+    loaded: LoadedModel, names: Names, plan: Plan, ways: Sequence[str] = WAYS, tell: Tell = silent
 ) -> Routing:
     """Serve the same chats in each way, on engines whose caches are empty.
 

@@ -7,13 +7,14 @@ It knows what a replay counts, and what an infinite cache would have found. How 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from course.contract import BlockManager, PrefixCache
 from course.eviction import Eviction
+from course.progress import Tell, silent
 from course.tokens import TOKEN_LIMIT
 from course.trace_files import BLOCK_TOKENS, BadLine, Trace, TraceError, TraceRequest, read_trace
 
@@ -41,13 +42,6 @@ TELL_EVERY = 500
 
 LRU = "lru"
 """The contract's own eviction policy (L8.4, section 2), the one that every manager has."""
-
-Tell = Callable[[str, int, int], None]
-"""Hears what is going on, how much of it is done, and of how much."""
-
-
-def silent(doing: str, done: int, of: int) -> None:
-    """Tells nobody."""
 
 
 # ---------------------------------------------------------------- what could be found at all

@@ -26,6 +26,8 @@ from course.engine.model import Llama
 from course.engine.models import LoadedModel, load_model
 from course.engine.precision import FULL, switches
 from course.engine.tiling import MANY_AT_ONCE, ONE_SHAPE
+from course.lab_models import on_threads
+from course.progress import silent
 
 TINY = replace(
     gpu_findings.SMALL,
@@ -49,10 +51,8 @@ def tiny() -> LoadedModel:
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with on_threads(1):
+        yield
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def quick_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measured(sizes: gpu_findings.Sizes = TINY, time_left: TimeLeft | None = None) -> Findings:
-    return gpu.measure(tiny(), sizes, best_names(), time_left or TimeLeft(1e6), ttft.silent)
+    return gpu.measure(tiny(), sizes, best_names(), time_left or TimeLeft(1e6), silent)
 
 
 def bench(*arguments: str) -> Result:
@@ -168,9 +168,7 @@ def test_repeats_and_larger_steps_end_when_time_does() -> None:
     plan = ttft.Plan((1,) * 32, 16, chunk_sizes=(48,), n_requests=1, repeats=9)
     result = ttft.measure(tiny(), best_names(), best_names(), plan, go_on=go_on)
     assert result.plan.repeats == 2 and {len(times) for times in result.ttft.values()} == {2}
-    times = gpu_parts.step_times(
-        tiny().model, (16, 32, 64), 2, timer_for(torch.device("cpu")), lambda: False, ttft.silent
-    )
+    times = gpu_parts.step_times(tiny().model, (16, 32, 64), 2, timer_for(torch.device("cpu")), lambda: False, silent)
     assert list(times) == [16] and len(times[16]) == 2
 
 
@@ -191,7 +189,7 @@ def test_a_part_that_fails_is_told_of_and_the_others_go_on(monkeypatch: pytest.M
 
 
 def test_the_modes_agree_to_the_bit_and_the_caches_compute_less() -> None:
-    modes = gpu_parts.serve_in_modes(tiny(), best_names(), TINY.traffic, ttft.silent)
+    modes = gpu_parts.serve_in_modes(tiny(), best_names(), TINY.traffic, silent)
     whole = 3 * 70 + 20 + 33 + 46
     hits = 2 * 64
     assert modes.prefill_tokens == {"none": whole, "hash": whole - hits, "radix": whole - hits}
@@ -209,7 +207,7 @@ def test_the_modes_would_show_a_device_whose_logits_depend_on_where_a_chunk_begi
         return plain(self, step, kv) + begins * 1e-6
 
     monkeypatch.setattr(Llama, "forward", forward)
-    modes = gpu_parts.serve_in_modes(tiny(), best_names(), TINY.traffic, ttft.silent)
+    modes = gpu_parts.serve_in_modes(tiny(), best_names(), TINY.traffic, silent)
     assert modes.same_tokens and not modes.same_logits
 
 

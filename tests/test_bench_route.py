@@ -23,6 +23,8 @@ from course import lab, modules, routing_lab
 from course.charts.routing import RoutingFigures
 from course.engine.driving import Clock, Done, Request, Site
 from course.engine.models import LoadedModel, load_model
+from course.lab_models import on_threads
+from course.progress import silent
 from course.routing_chats import Plan, TokenChats
 from course.routing_lab import BLOCK_NAMES, HIT_RATIO, ROUND_ROBIN, WAYS, WITH_BLOCKS, Routed, Routing
 from course.traffic import ideal_hits
@@ -38,10 +40,8 @@ def tiny() -> LoadedModel:
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with on_threads(1):
+        yield
 
 
 def ol(*arguments: str) -> Result:
@@ -89,7 +89,7 @@ def without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_a_model")
 @pytest.mark.parametrize("seed", [0, 3])
 def test_block_names_find_more_than_round_robin_and_the_first_token_comes_sooner(seed: int) -> None:
-    result = routing.measure(tiny(), best_names(), Plan(seed=seed), 1, routing_lab.quiet)
+    result = routing.measure(tiny(), best_names(), Plan(seed=seed), 1, silent)
     assert result.shortfalls == []
     (measured,) = result.repeats
     rates = {way: routed.hit_rate for way, routed in measured.ways.items()}

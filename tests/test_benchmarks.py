@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-import torch
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
@@ -27,6 +26,7 @@ from autograder.cli import app
 from course import modules
 from course.engine import byte_model
 from course.engine.models import LoadedModel, load_model
+from course.lab_models import on_threads
 
 L104 = modules.find("L10.4")
 REFERENCE = implementations.reference_source(L104)
@@ -40,10 +40,8 @@ def tiny() -> LoadedModel:
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     """A small model is quickest on one thread, above all where something else runs too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with on_threads(1):
+        yield
 
 
 @cache

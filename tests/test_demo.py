@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -20,6 +19,7 @@ from autograder.work import Limits
 from course.contract import PrefixCache
 from course.engine import models
 from course.engine.models import LoadedModel, ModelUnavailable, load_model
+from course.lab_models import on_threads
 from course.workloads import Chat, Question, homework_help, shared_system_prompt
 
 WHY = "Why? Please say it in one short line."
@@ -30,10 +30,8 @@ N_REQUESTS = 4
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     """A small model is quickest on one thread, above all where something else runs too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with on_threads(1):
+        yield
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-import torch
 
 from autograder.implementations import flat, reference
 from autograder.stories import seeded
@@ -18,6 +17,7 @@ from course.engine.config import EngineConfig
 from course.engine.engine import PromptTooLong, start
 from course.engine.models import ModelUnavailable, load_model
 from course.engine.requests import Preempted
+from course.lab_models import on_threads
 from course.modules import bound, find
 from tests.byte_served import Served, ToTheBit
 from tests.engine_traffic import Traffic, engine_over, serve
@@ -33,10 +33,8 @@ each_mode = pytest.mark.parametrize("mode", PrefixCache, ids=lambda mode: mode.v
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
     """On a busy machine two threads wait for one another far longer than they work on steps as small as these."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with on_threads(1):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from course.engine.model import Llama
 from course.engine.models import load_model
 from course.engine.step import Chunk, StepInput
 from course.engine.tiling import MANY_AT_ONCE, ONE_SHAPE, Tile, Tiling, tiling_for
+from course.lab_models import on_threads
 from tests.test_engine_bits import HISTORIES, check, plainest
 
 PIECES = Tiling(rows=64, pieces=True)
@@ -36,10 +37,8 @@ def tiny() -> Llama:
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with on_threads(1):
+        yield
 
 
 def three_sequences(tiled: Llama) -> torch.Tensor:

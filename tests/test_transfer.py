@@ -22,6 +22,7 @@ from course.engine.models import load_model
 from course.engine.runner import NotWritten, Runner, WriteRefused
 from course.engine.step import Chunk
 from course.engine.transfer import HasBlocks, Sent, block_names, has_blocks, send_blocks, send_prefix
+from course.lab_models import on_threads
 from solutions.block_manager import BlockManager
 from solutions.kv_pool import KvPool, kv_block_hash
 
@@ -32,10 +33,8 @@ BLOCK_BYTES = 2 * 2 * B * 2 * 16 * 4  # K and V, two layers, B positions, two he
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with on_threads(1):
+        yield
 
 
 def site(n_blocks: int = 16, mode: str = "hash", block_size: int = B, **more: Any) -> Site:

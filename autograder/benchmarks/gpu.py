@@ -27,11 +27,12 @@ from autograder.benchmarks.gpu_findings import (
 )
 from autograder.benchmarks.gpu_parts import Setting
 from autograder.benchmarks.serving import Names
-from autograder.benchmarks.shared_prefix_ttft import NONE, Plan, Tell
+from autograder.benchmarks.shared_prefix_ttft import NONE, Plan
 from course.engine.device_time import timer_for
 from course.engine.loaded import LoadedModel
 from course.engine.precision import with_precision
 from course.engine.tiling import MANY_AT_ONCE, ONE_SHAPE, tiling_for
+from course.progress import Tell
 
 
 class TimeLeft:

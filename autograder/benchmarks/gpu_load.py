@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autograder.benchmarks.serving import Names
-from autograder.benchmarks.shared_prefix_ttft import BLOCK_SIZE, Plan, Tell
+from autograder.benchmarks.shared_prefix_ttft import BLOCK_SIZE, Plan
 from course.contract import PrefixCache
 from course.engine.config import EngineConfig
 from course.engine.driving import Done, Request, drive, new_site
 from course.engine.loaded import LoadedModel
+from course.progress import Tell
 
 N_NEW = 4
 

@@ -28,10 +28,9 @@ from course.engine.precision import AS_TORCH_DOES, FULL, Precision, switches
 from course.engine.runner import Runner
 from course.engine.step import Chunk, StepInput
 from course.engine.tiling import MANY_AT_ONCE, Tiling
+from course.progress import Tell
 
 BLOCK_SIZE = 16
-
-Tell = Callable[[str, int, int], None]
 
 
 # ---------------------------------------------------------------- settings

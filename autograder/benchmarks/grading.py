@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -25,13 +25,12 @@ from autograder.classroom.rows import Result
 from autograder.planted import planted_bugs
 from autograder.running import Status
 from course.modules import MODULES, Module
+from course.progress import Tell
 
 LIMIT_S = 1.5
 """Seconds a submission and module, at most, with as many workers as there were most."""
 
 ROOT = Path(__file__).parent.parent.parent
-
-Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from course.contract import BlockId, PrefixCache, Publish
+from course.progress import Tell
 from course.workloads import shared_prefix_requests
 
 BLOCK_SIZE = 16
@@ -26,8 +27,6 @@ LAYOUT = f"<Q{BLOCK_SIZE}I"
 
 ROUNDS = 3
 YARDSTICK = "yardstick"
-
-Tell = Callable[[str, int, int], None]
 
 
 class Contender(Protocol):

@@ -5,9 +5,9 @@ It knows how the ways compare. The chats, the ways and the engines are in `cours
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -17,13 +17,12 @@ from rich.text import Text
 from autograder.benchmarks.serving import Names
 from autograder.benchmarks.tables import table
 from course.charts import milliseconds
+from course.progress import Tell
 from course.routing_chats import Plan, plan_told
 from course.routing_lab import BLOCK_NAMES, ROUND_ROBIN, Routed, Routing, compare_routes
 
 if TYPE_CHECKING:
     from course.engine.loaded import LoadedModel
-
-Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Result:
 
     def median(self, way: str, value: Callable[[Routed], float]) -> float:
         """The median over the repeats of one number of a way."""
-        return statistics.median(value(routed) for routed in self.each(way))
+        return median(value(routed) for routed in self.each(way))
 
     @property
     def shortfalls(self) -> list[str]:
@@ -120,12 +119,12 @@ def _row(made: Table, way: str, result: Result) -> None:
     moved = any(routed.n_moves for routed in each)
     made.add_row(
         way,
-        *(f"{milliseconds(_median([value(routed) for routed in each]))}" for value in TIMES),
-        f"{_median([routed.hit_rate for routed in each]):.1%}",
-        " ".join(f"{_median(rates):.0%}" for rates in zip(*(routed.hit_rates for routed in each), strict=True)),
-        " ".join(f"{_median(counts):.0f}" for counts in zip(*(routed.requests for routed in each), strict=True)),
-        f"{_median([routed.prefill_tokens for routed in each]):,.0f}",
-        *(f"{_median([value(routed) for routed in each]):,.0f}" * moved for value in MOVED),
+        *(f"{milliseconds(median([value(routed) for routed in each]))}" for value in TIMES),
+        f"{median([routed.hit_rate for routed in each]):.1%}",
+        " ".join(f"{median(rates):.0%}" for rates in zip(*(routed.hit_rates for routed in each), strict=True)),
+        " ".join(f"{median(counts):.0f}" for counts in zip(*(routed.requests for routed in each), strict=True)),
+        f"{median([routed.prefill_tokens for routed in each]):,.0f}",
+        *(f"{median([value(routed) for routed in each]):,.0f}" * moved for value in MOVED),
     )
 
 
@@ -137,14 +136,10 @@ TIMES: Sequence[Callable[[Routed], float]] = (
 MOVED: Sequence[Callable[[Routed], float]] = (lambda routed: routed.n_sent, lambda routed: routed.n_had)
 
 
-def _median(values: Sequence[float]) -> float:
-    return statistics.median(values)
-
-
 def _small_print(result: Result) -> str:
-    n, ideal = len(result.repeats), statistics.median(routing.ideal for routing in result.repeats)
+    n, ideal = len(result.repeats), median(routing.ideal for routing in result.repeats)
     repeats = f"{n} repeats, medians. " if n > 1 else ""
-    sent = max(_median([routed.n_bytes / 1e6 for routed in result.each(way)]) for way in result.repeats[0].ways)
+    sent = max(median([routed.n_bytes / 1e6 for routed in result.each(way)]) for way in result.repeats[0].ways)
     return (
         f"{plan_told(result.plan).capitalize()}.\n{repeats}One cache for both that forgets nothing would find "
         f"{ideal:.1%}. Hit rate and prefill in tokens.\nSent: blocks that one engine sent the other, {sent:.1f} MB; "

@@ -18,18 +18,13 @@ from autograder.benchmarks.serving import Names, new_server
 from course.contract import PrefixCache
 from course.engine.scheduler import ORDERS
 from course.percentiles import percentile
+from course.progress import Tell, silent
 
 if TYPE_CHECKING:
     from course.engine.config import EngineConfig
     from course.engine.models import LoadedModel
 
 BLOCK_SIZE = 16
-
-Tell = Callable[[str, int, int], None]
-
-
-def silent(what: str, done: int, of: int) -> None:
-    """Tells nobody."""
 
 
 @dataclass(frozen=True)

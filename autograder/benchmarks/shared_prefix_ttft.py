@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from autograder.benchmarks.serving import Names, Served, best_names, new_server, serve
 from course.charts import BUDGET
 from course.contract import PrefixCache
+from course.progress import Tell, silent
 from course.workloads import shared_system_prompt
 
 if TYPE_CHECKING:
@@ -33,12 +34,6 @@ CHUNK_SIZES = (64, 128, 256, 512)
 CHUNK_ROUNDS = 3
 NEW_TOKENS = 4
 """Enough to see that a wrong K or V was read; only the first one is timed."""
-
-Tell = Callable[[str, int, int], None]
-
-
-def silent(what: str, done: int, of: int) -> None:
-    """Tells nobody."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ request is replayed `course.traces` knows; how figures are shown it does not kno
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from course.charts.capacity import Capacities, Curve
 from course.contract import PrefixCache
+from course.progress import Tell
 from course.traces import LRU, BadLine, Ideal, Replayed, Trace, ideal, new_manager, replay
 
 SIZES = (200_000, 100_000, 50_000, 30_000, 10_000, 1_000)
@@ -22,8 +23,6 @@ SMALL_TRACE = 30_000
 """A trace with no more different blocks than this fits whole into most of SIZES, and gets sizes of its own."""
 
 HALVINGS = 5
-
-Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

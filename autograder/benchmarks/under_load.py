@@ -17,6 +17,7 @@ from autograder.benchmarks.load_runs import MODES, NONE, Run
 from course.charts import BUDGET
 from course.contract import PrefixCache
 from course.engine.driving import Clock, Done, Site, drive, first_site, new_site
+from course.progress import Tell, silent
 from course.traffic import MEAN_TURNS, NEW_TOKENS, Chats, at_once, greetings, help_desks, sessions
 
 if TYPE_CHECKING:
@@ -31,12 +32,6 @@ CHUNK_ROUNDS = 2
 SESSIONS_ALONE = 3
 OTHER_SEED = 1_000
 """Added to the seed of the sessions that are served one by one: others than those that are served."""
-
-Tell = Callable[[str, int, int], None]
-
-
-def silent(what: str, done: int, of: int) -> None:
-    """Tells nobody."""
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from course.engine.model import Llama
 from course.engine.tokenizer import Tokenizer
+from course.progress import Tell
 
 Messages = Sequence[Mapping[str, str]]
 """A conversation: each message has a `role` (system, user or assistant) and its `content`."""
 
-Report = Callable[[str, int, int], None]
+Report = Tell
 """Told of progress: what is being done, how much of it is done, how much there is (bytes or tensors)."""
 
 CACHE_VARIABLE = "KV_COURSE_CACHE"
@@ -51,7 +52,3 @@ def cache_folder() -> Path:
     """Where fetched and converted models are kept: what KV_COURSE_CACHE says, else ~/.cache/kv-cache-course."""
     named = os.environ.get(CACHE_VARIABLE)
     return Path(named).expanduser() if named else Path.home() / ".cache" / "kv-cache-course"
-
-
-def silent(_what: str, _done: int, _total: int) -> None:
-    """A report that goes nowhere."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import torch
 
-from course.engine.loaded import LoadedModel, ModelUnavailable, ModelUnsupported, Report, silent
+from course.engine.loaded import LoadedModel, ModelUnavailable, ModelUnsupported, Report
 from course.engine.tokenizer import Tokenizer
+from course.progress import silent
 
 __all__ = ["LoadedModel", "ModelUnavailable", "ModelUnsupported", "Report", "Tokenizer", "load_model", "pick_device"]
 

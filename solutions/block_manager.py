@@ -239,7 +239,7 @@ class BlockManager:
         tried = self._radix.insert(computed[: (first + 1) * self._size], held.table[: first + 1])
         if held.table[first] in tried.duplicates:
             return
-        inserted = self._radix.insert(computed, held.table[:full])
+        inserted = tried if full == first + 1 else self._radix.insert(computed, held.table[:full])
         retain_all(self._pool, held.table[first:full])
         self._radix.lock(inserted.node)
         self._radix.unlock(held.node)
